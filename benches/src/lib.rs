@@ -1,0 +1,1 @@
+//! Benches of every kernel and of whole models; see `benches/`.

@@ -1,0 +1,278 @@
+//! What a model is, as numbers: one description for every family.
+
+use crate::kernels::activation::Activation;
+
+/// Enums whose numbers are pinned: an image stores them.
+macro_rules! choices {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$choice_doc:meta])* $choice:ident = $number:literal,)* })*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum $name { $($(#[$choice_doc])* $choice = $number,)* }
+        impl $name {
+            const fn from_u32(number: u32) -> Option<Self> {
+                match number { $($number => Some($name::$choice),)* _ => None }
+            }
+        }
+    )* };
+}
+
+choices! {
+    /// Which of the paper's two stacks the model has.
+    Stack {
+        /// An encoder: text to vectors (BERT).
+        Encoder = 0,
+        /// A decoder without cross-attention: text continued (GPT-2).
+        Decoder = 1,
+        /// Both, joined by cross-attention: text to text (the paper).
+        EncoderDecoder = 2,
+    }
+    /// The normalisation of each sublayer.
+    NormKind {
+        /// `(x - mean) / sqrt(variance + eps) * gamma + beta` (Ba et al. 2016).
+        Layer = 0,
+        /// `x / sqrt(mean(x^2) + eps) * gamma` (Zhang and Sennrich 2019).
+        Rms = 1,
+    }
+    /// Where the normalisation stands.
+    NormPlace {
+        /// `x = norm(x + sublayer(x))`, as in the paper, section 3.1.
+        Post = 0,
+        /// `x = x + sublayer(norm(x))` (Xiong et al. 2020).
+        Pre = 1,
+    }
+    /// What tells the positions apart.
+    Positions {
+        /// Nothing.
+        None = 0,
+        /// Sines in the even features, cosines in the odd ones (the paper, section 3.5).
+        SinusoidalInterleaved = 1,
+        /// Sines in the first half, cosines in the second.
+        SinusoidalHalves = 2,
+        /// A learned vector a position.
+        Learned = 3,
+    }
+    /// What turns the decoder's vectors into scores of tokens.
+    Output {
+        /// Nothing: the model ends with its vectors.
+        None = 0,
+        /// The target's embedding table, transposed (the paper, section 3.4).
+        Tied = 1,
+        /// A linear layer of its own.
+        Separate = 2,
+    }
+    /// What makes one vector of a text from its tokens' vectors.
+    Pooling {
+        /// Nothing: the vectors stay one a token.
+        None = 0,
+        /// The mean over the tokens.
+        Mean = 1,
+        /// The first token's vector.
+        First = 2,
+    }
+}
+
+/// The numbers of a model, unchecked; [`crate::plan::Plan::new`] checks them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Encoder, decoder, or both.
+    pub stack: Stack,
+    /// Width of the residual stream, in features.
+    pub d_model: u32,
+    /// Attention heads; they divide `d_model`.
+    pub heads: u32,
+    /// Width of the feed-forward layer's middle, in features.
+    pub d_ff: u32,
+    /// Layers of the encoder.
+    pub encoder_layers: u32,
+    /// Layers of the decoder.
+    pub decoder_layers: u32,
+    /// Tokens that the encoder knows.
+    pub source_vocab: u32,
+    /// Tokens that the decoder knows.
+    pub target_vocab: u32,
+    /// The longest source, in tokens.
+    pub source_context: u32,
+    /// The longest target, in tokens.
+    pub target_context: u32,
+    /// Whether source and target share one embedding table.
+    pub shared_embedding: bool,
+    /// Whether embeddings are multiplied by `sqrt(d_model)` (the paper, section 3.4).
+    pub scaled_embedding: bool,
+    /// How positions are told apart.
+    pub positions: Positions,
+    /// Rows of a learned position table that come before position 0.
+    pub position_offset: u32,
+    /// Kind of normalisation.
+    pub norm: NormKind,
+    /// Where the normalisation stands.
+    pub norm_place: NormPlace,
+    /// The `eps` of the normalisation.
+    pub norm_eps: f32,
+    /// Whether each stack ends with a normalisation.
+    pub final_norm: bool,
+    /// Whether the embedding is normalised.
+    pub embedding_norm: bool,
+    /// Activation of the feed-forward layers.
+    pub activation: Activation,
+    /// Whether the attention's projections have biases.
+    pub attention_bias: bool,
+    /// Whether the feed-forward layers have biases.
+    pub feed_forward_bias: bool,
+    /// What scores the next token.
+    pub output: Output,
+    /// Whether the output projection has a bias.
+    pub output_bias: bool,
+    /// How a text becomes one vector.
+    pub pooling: Pooling,
+    /// Whether that vector is scaled to length 1.
+    pub unit_length: bool,
+    /// The token that generation starts with.
+    pub begin: u32,
+    /// The token that ends a generated text.
+    pub end: u32,
+}
+
+/// Words of a configuration in an image.
+pub(crate) const CONFIG_WORDS: usize = 29;
+
+impl Config {
+    /// The paper's model: post-norm, ReLU, interleaved sinusoidal positions,
+    /// embeddings times `sqrt(d_model)`, biases everywhere, an output projection
+    /// of its own. Sizes are those of its base model; change what differs:
+    ///
+    /// ```
+    /// use picoformer_core::Config;
+    /// let small = Config { d_model: 128, heads: 4, d_ff: 512, ..Config::PAPER };
+    /// ```
+    pub const PAPER: Config = Config {
+        stack: Stack::EncoderDecoder,
+        d_model: 512,
+        heads: 8,
+        d_ff: 2048,
+        encoder_layers: 6,
+        decoder_layers: 6,
+        source_vocab: 37000,
+        target_vocab: 37000,
+        source_context: 512,
+        target_context: 512,
+        shared_embedding: false,
+        scaled_embedding: true,
+        positions: Positions::SinusoidalInterleaved,
+        position_offset: 0,
+        norm: NormKind::Layer,
+        norm_place: NormPlace::Post,
+        norm_eps: 1e-5,
+        final_norm: false,
+        embedding_norm: false,
+        activation: Activation::Relu,
+        attention_bias: true,
+        feed_forward_bias: true,
+        output: Output::Separate,
+        output_bias: true,
+        pooling: Pooling::None,
+        unit_length: false,
+        begin: 1,
+        end: 2,
+    };
+
+    /// Whether there is an encoder.
+    pub const fn has_encoder(&self) -> bool {
+        !matches!(self.stack, Stack::Decoder)
+    }
+
+    /// Whether there is a decoder.
+    pub const fn has_decoder(&self) -> bool {
+        !matches!(self.stack, Stack::Encoder)
+    }
+
+    /// The configuration as an image stores it: one word a field, in the order of the fields.
+    pub fn to_words(&self) -> [u32; CONFIG_WORDS] {
+        let c = *self;
+        [
+            c.stack as u32,
+            c.d_model,
+            c.heads,
+            c.d_ff,
+            c.encoder_layers,
+            c.decoder_layers,
+            c.source_vocab,
+            c.target_vocab,
+            c.source_context,
+            c.target_context,
+            c.shared_embedding as u32,
+            c.scaled_embedding as u32,
+            c.positions as u32,
+            c.position_offset,
+            c.norm as u32,
+            c.norm_place as u32,
+            c.norm_eps.to_bits(),
+            c.final_norm as u32,
+            c.embedding_norm as u32,
+            c.activation as u32,
+            c.attention_bias as u32,
+            c.feed_forward_bias as u32,
+            c.output as u32,
+            c.output_bias as u32,
+            c.pooling as u32,
+            c.unit_length as u32,
+            c.begin,
+            c.end,
+            0,
+        ]
+    }
+
+    /// The configuration that an image's words are; `None` where a word has no meaning.
+    pub fn from_words(words: &[u32; CONFIG_WORDS]) -> Option<Config> {
+        let mut words = words.iter().copied();
+        let mut next = || words.next();
+        fn flag(word: Option<u32>) -> Option<bool> {
+            match word? {
+                0 => Some(false),
+                1 => Some(true),
+                _ => None,
+            }
+        }
+        let config = Config {
+            stack: Stack::from_u32(next()?)?,
+            d_model: next()?,
+            heads: next()?,
+            d_ff: next()?,
+            encoder_layers: next()?,
+            decoder_layers: next()?,
+            source_vocab: next()?,
+            target_vocab: next()?,
+            source_context: next()?,
+            target_context: next()?,
+            shared_embedding: flag(next())?,
+            scaled_embedding: flag(next())?,
+            positions: Positions::from_u32(next()?)?,
+            position_offset: next()?,
+            norm: NormKind::from_u32(next()?)?,
+            norm_place: NormPlace::from_u32(next()?)?,
+            norm_eps: f32::from_bits(next()?),
+            final_norm: flag(next())?,
+            embedding_norm: flag(next())?,
+            activation: match next()? {
+                n if n == Activation::Identity as u32 => Activation::Identity,
+                n if n == Activation::Relu as u32 => Activation::Relu,
+                n if n == Activation::GeluErf as u32 => Activation::GeluErf,
+                n if n == Activation::GeluTanh as u32 => Activation::GeluTanh,
+                n if n == Activation::Silu as u32 => Activation::Silu,
+                _ => return None,
+            },
+            attention_bias: flag(next())?,
+            feed_forward_bias: flag(next())?,
+            output: Output::from_u32(next()?)?,
+            output_bias: flag(next())?,
+            pooling: Pooling::from_u32(next()?)?,
+            unit_length: flag(next())?,
+            begin: next()?,
+            end: next()?,
+        };
+        if next()? != 0 {
+            return None;
+        }
+        Some(config)
+    }
+}

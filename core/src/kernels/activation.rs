@@ -1,0 +1,175 @@
+//! Activations: exact to the last bit or two, and no NaN from finite input.
+//!
+//! All are built on `exp`, kept in two parts where its power of two must come last:
+//! a factor times a denormal would be wrong in most of its bits.
+
+use crate::line::LANES;
+use crate::simd::{Simd, padded, store_part};
+
+/// The function between two linear layers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Activation {
+    /// `x`.
+    Identity,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x Φ(x)`, with the normal distribution's Φ.
+    GeluErf,
+    /// `x σ(2 √(2/π) (x + 0.044715 x³))`: the usual approximation of `GeluErf`.
+    GeluTanh,
+    /// `x σ(x)`.
+    Silu,
+    /// `tanh x`.
+    Tanh,
+    /// `σ(x) = 1 / (1 + exp(-x))`.
+    Sigmoid,
+    /// `exp x`.
+    Exp,
+}
+
+/// `activation(x)` in each lane.
+#[inline(always)]
+pub fn activation<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu => s.max(s.splat(0.0), x),
+        Activation::GeluErf => gelu_erf(s, x),
+        Activation::GeluTanh => gelu_tanh(s, x),
+        Activation::Silu => gate(s, x, x),
+        Activation::Tanh => tanh(s, x),
+        Activation::Sigmoid => gate(s, s.splat(1.0), x),
+        Activation::Exp => exp(s, x),
+    }
+}
+
+/// `x = activation(x)` for every number.
+#[inline(always)]
+pub fn activate<S: Simd>(s: S, function: Activation, x: &mut [f32]) {
+    for x in x.chunks_mut(LANES) {
+        match x.first_chunk_mut::<LANES>() {
+            Some(x) => s.store(activation(s, function, s.load(x)), x),
+            None => {
+                let whole = s.load(&padded(x, 0.0));
+                store_part(s, activation(s, function, whole), x);
+            }
+        }
+    }
+}
+
+/// `a polynomial in x`, by Horner's rule; the constant term comes last.
+macro_rules! polynomial {
+    ($s:ident, $x:expr, $first:literal $(, $next:literal)*) => {{
+        let p = $s.splat($first);
+        $( let p = $s.mul_add(p, $x, $s.splat($next)); )*
+        p
+    }};
+}
+
+/// `(p, n)` with `exp(x + small) = p 2^n`: `p` within 0.7..1.42 and `n` whole.
+///
+/// `x` below -150 and above 89 counts as these, which are 0 and infinity to `f32`.
+#[inline(always)]
+fn exp_parts<S: Simd>(s: S, x: S::V, small: S::V) -> (S::V, S::V) {
+    // exp(x) = 2^n exp(r), with r = x - n ln 2 in two steps (Cody and Waite): the first
+    // part of ln 2 is so short that its product is exact. The polynomial is a minimax
+    // fit of (exp(r) - 1 - r) / r² on |r| < 0.3475, off by 2^-28.
+    let x = s.min(s.splat(89.0), s.max(s.splat(-150.0), x));
+    let n = s.round(s.mul(x, s.splat(core::f32::consts::LOG2_E)));
+    let r = s.mul_add(n, s.splat(-0.693_359_4), x);
+    let r = s.add(s.mul_add(n, s.splat(2.121_944_4e-4), r), small);
+    let q = polynomial!(s, r, 0.001_381_422_2, 0.008_368_899, 0.041_668_404, 0.166_665_2, 0.499_999_94);
+    let p = s.mul_add(s.mul(r, r), q, r);
+    (s.add(p, s.splat(1.0)), n)
+}
+
+/// `exp(x)`: denormal, 0 and infinite where it should be; -inf gives 0.
+#[inline(always)]
+pub fn exp<S: Simd>(s: S, x: S::V) -> S::V {
+    let (p, n) = exp_parts(s, x, s.splat(0.0));
+    s.scale_by_pow2(p, n)
+}
+
+/// `|x|`.
+#[inline(always)]
+fn abs<S: Simd>(s: S, x: S::V) -> S::V {
+    s.max(s.neg(x), x)
+}
+
+/// `x σ(u)`, for `x` of the sign of `u`, or 1.
+#[inline(always)]
+fn gate<S: Simd>(s: S, x: S::V, u: S::V) -> S::V {
+    // With e = exp(-|u|), which cannot overflow: x / (1 + e), and for negative u
+    // x e / (1 + e), whose power of two comes last. There x may stop at -1000: its
+    // gate is 0 by then.
+    let (zero, one) = (s.splat(0.0), s.splat(1.0));
+    let (p, n) = exp_parts(s, s.neg(abs(s, u)), zero);
+    let e = s.scale_by_pow2(p, n);
+    let x = s.max(s.splat(-1000.0), x);
+    let y = s.div(s.select_lt(u, zero, s.mul(x, p), x), s.add(one, e));
+    // Only the negative side is scaled: the other may be too large for it.
+    s.select_lt(u, zero, s.scale_by_pow2(y, n), y)
+}
+
+/// `tanh(x)`.
+#[inline(always)]
+fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
+    // Below 0.625 the odd polynomial (a minimax fit), above it 1 - 2 / (exp(2|x|) + 1),
+    // which would cancel near 0.
+    let (one, two) = (s.splat(1.0), s.splat(2.0));
+    let square = s.mul(x, x);
+    let p = polynomial!(s, square, -0.005_704_987_3, 0.020_639_088, -0.053_739_715, 0.133_314_42, -0.333_332_8);
+    let small = s.mul_add(s.mul(x, square), p, x);
+
+    let t = abs(s, x);
+    let e = exp(s, s.mul(t, two));
+    let large = s.sub(one, s.div(two, s.add(e, one)));
+    let large = s.select_lt(x, s.splat(0.0), s.neg(large), large);
+    s.select_lt(t, s.splat(0.625), small, large)
+}
+
+/// `x Φ(x)`.
+#[inline(always)]
+fn gelu_erf<S: Simd>(s: S, x: S::V) -> S::V {
+    // With t = |x|, Φ(-t) = exp(-t²/2) R(t), where R falls slowly from 1/2 like 1/t (it
+    // is half the scaled complementary error function of t/√2). Then
+    //     x < 0:  -t Φ(-t)
+    //     x >= 0:  x - t Φ(-t)
+    // R is a rational fit on 0..16, off by 2^-27, whose coefficients are all positive:
+    // nothing cancels. At 16 the tail is 0 to f32.
+    let t = s.min(s.splat(16.0), abs(s, x));
+    let (square, rest) = square(s, t);
+    let minus_half = s.splat(-0.5);
+    let (p, n) = exp_parts(s, s.mul(square, minus_half), s.mul(rest, minus_half));
+    let above = polynomial!(s, t, 0.004_222_137_3, 0.041_341_75, 0.185_329_32, 0.441_108_8, 0.5);
+    let below =
+        polynomial!(s, t, 0.010_583_231, 0.103_633_94, 0.475_000_95, 1.211_181, 1.680_102_6, 1.0);
+    let tail = s.scale_by_pow2(s.mul(s.mul(t, s.div(above, below)), p), n);
+    s.sub(s.max(s.splat(0.0), x), tail)
+}
+
+/// `x²` as a rounded number and what rounding left.
+#[inline(always)]
+fn square<S: Simd>(s: S, x: S::V) -> (S::V, S::V) {
+    let square = s.mul(x, x);
+    let minus = s.neg(square);
+    if S::FUSED {
+        return (square, s.mul_add(x, x, minus));
+    }
+    // Without a fused product (Dekker 1971): the halves of x have so few bits that
+    // their products are exact.
+    let c = s.mul(x, s.splat(4097.0));
+    let high = s.sub(c, s.sub(c, x));
+    let low = s.sub(x, high);
+    let cross = s.mul(s.add(high, high), low);
+    (square, s.add(s.add(s.add(s.mul(high, high), minus), cross), s.mul(low, low)))
+}
+
+/// `x σ(2 √(2/π) (x + 0.044715 x³))`.
+#[inline(always)]
+fn gelu_tanh<S: Simd>(s: S, x: S::V) -> S::V {
+    // Beyond 30 either way σ is 0 or 1, and the cube must not overflow.
+    let t = s.min(s.splat(30.0), s.max(s.splat(-30.0), x));
+    let cubic = s.mul_add(s.mul(t, t), s.splat(0.044_715 * 1.595_769_1), s.splat(1.595_769_1));
+    gate(s, x, s.mul(t, cubic))
+}

@@ -1,0 +1,81 @@
+//! A token's vector, and the token nearest to a vector.
+
+use crate::line::{LANES, Line};
+use crate::simd::{Simd, padded};
+
+/// `out = table[token] * scale`, or `None` if the table has no such row.
+///
+/// A row of the table is `ceil(d_model / 16)` lines.
+pub fn embed(table: &[Line], token: u32, d_model: usize, scale: f32, out: &mut [f32]) -> Option<()> {
+    let lines = Line::count(d_model);
+    let from = (token as usize).checked_mul(lines)?;
+    let row = table.get(from..)?.get(..lines)?;
+    for (x, w) in out.iter_mut().zip(Line::floats(row)).take(d_model) {
+        *x = w * scale;
+    }
+    Some(())
+}
+
+/// [`embed`] from the output projection's panels ([`panel_lines`](super::pack::panel_lines)
+/// of `vocab` columns and `d_model` depth): the token is a lane of its panel.
+pub fn embed_tied(panels: &[Line], token: u32, d_model: usize, scale: f32, out: &mut [f32]) -> Option<()> {
+    let (panel, lane) = (token as usize / LANES, token as usize % LANES);
+    let panel = panels.get(panel.checked_mul(d_model)?..)?.get(..d_model)?;
+    for (x, line) in out.iter_mut().zip(panel) {
+        *x = line.0.get(lane)? * scale;
+    }
+    Some(())
+}
+
+/// The index of the largest number: the first of equals. NaN never wins, and of
+/// nothing but NaN (or nothing) it is 0.
+pub fn argmax(x: &[f32]) -> u32 {
+    let (mut best, mut largest) = (0, f32::NEG_INFINITY);
+    for (i, &x) in x.iter().enumerate() {
+        if x > largest {
+            (best, largest) = (i as u32, x);
+        }
+    }
+    best
+}
+
+/// The row of `table[vocab]` (rows as in [`embed`]) with the largest dot product with
+/// `x[d_model]`, and that product. The first of equals; (0, -inf) of no rows.
+///
+/// Lanes are summed in the order of [`Simd::sum`]; the padding of a row must be zeros.
+#[inline(always)]
+pub fn nearest<S: Simd>(s: S, table: &[Line], vocab: usize, d_model: usize, x: &[f32]) -> (u32, f32) {
+    // for token in 0..vocab: score = table[token] · x; keep the largest
+    //
+    // Four rows at once, so that four sums are in flight.
+    const ROWS: usize = 4;
+    let mut best = (0, f32::NEG_INFINITY);
+    let lines = Line::count(d_model);
+    let (Some(x), true) = (x.get(..d_model), lines > 0) else { return best };
+    let (x, tail) = x.as_chunks::<LANES>();
+    let tail = padded(tail, 0.0);
+    let mut token = 0;
+    while token < vocab {
+        let mut rows = [&[][..]; ROWS];
+        unroll!(R < ROWS {
+            // Beyond the last row, that row again: it cannot win twice.
+            let row = if token + R < vocab { token + R } else { vocab - 1 };
+            let Some(row) = table.get(row * lines..) else { return best };
+            let Some(row) = row.get(..lines) else { return best };
+            rows[R] = row;
+        });
+        let mut sums = [s.splat(0.0); ROWS];
+        for k in 0..lines {
+            let x = s.load(x.get(k).unwrap_or(&tail));
+            unroll!(R < ROWS { sums[R] = s.mul_add(s.load(&rows[R][k].0), x, sums[R]); });
+        }
+        unroll!(R < ROWS {
+            let score = s.sum(sums[R]);
+            if score > best.1 && token + R < vocab {
+                best = ((token + R) as u32, score);
+            }
+        });
+        token += ROWS;
+    }
+    best
+}

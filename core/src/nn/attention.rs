@@ -1,0 +1,213 @@
+//! Multi-head attention (the paper, section 3.2): self-attention, where queries,
+//! keys and values come from one stream, and cross-attention, where keys and
+//! values come from the encoder. With one head it is single-head attention.
+
+use super::linear::{Linear, attention_width, heads};
+use super::{Run, Sequence, Site};
+use crate::config::Stack;
+use crate::kernels::activation::Activation;
+use crate::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values};
+use crate::parts::{HeadAxis, parts};
+use crate::plan::AttentionBuffers;
+use crate::{Config, Error, Line};
+
+const fn d_model(c: &Config) -> usize {
+    c.d_model as usize
+}
+
+/// The width of cross-attention's projections: none where there is no encoder to look at.
+const fn cross(c: &Config, width: usize) -> usize {
+    if matches!(c.stack, Stack::EncoderDecoder) { width } else { 0 }
+}
+
+parts! { c;
+    /// Queries, keys and values as one product, and the projection of the heads' results.
+    SelfAttention {
+        /// `d_model` to three times all heads: query, key, value.
+        query_key_value: Linear(3 * attention_width(c), d_model(c), c.attention_bias, HeadAxis::Columns(3)),
+        /// All heads to `d_model`.
+        output: Linear(d_model(c), attention_width(c), c.attention_bias, HeadAxis::Depth),
+    }
+}
+
+parts! { c;
+    /// Queries from the decoder; keys and values from the encoder, made once a source.
+    CrossAttention {
+        /// `d_model` to all heads.
+        query: Linear(cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(1)),
+        /// `d_model` to twice all heads: key, value.
+        key_value: Linear(2 * cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(2)),
+        /// All heads to `d_model`.
+        output: Linear(cross(c, d_model(c)), cross(c, attention_width(c)), c.attention_bias && cross(c, 1) == 1, HeadAxis::Depth),
+    }
+}
+
+/// Packed keys and values, one slot a sequence (or one slot that they use in turn).
+#[derive(Debug)]
+pub struct KeyValues<'a> {
+    /// The heads they are packed for.
+    pub heads: Heads,
+    /// Positions of a slot.
+    pub capacity: usize,
+    /// `heads.key_lines(capacity)` lines a slot.
+    pub keys: &'a mut [Line],
+    /// `heads.value_lines(capacity)` lines a slot.
+    pub values: &'a mut [Line],
+}
+
+impl KeyValues<'_> {
+    fn slot(&mut self, sequence: usize) -> (&mut [Line], &mut [Line]) {
+        let (keys, values) = (self.heads.key_lines(self.capacity), self.heads.value_lines(self.capacity));
+        let slots = self.values.len().checked_div(values).unwrap_or(0);
+        let slot = sequence.checked_rem(slots).unwrap_or(0);
+        (
+            self.keys.get_mut(slot * keys..).unwrap_or_default(),
+            self.values.get_mut(slot * values..).unwrap_or_default(),
+        )
+    }
+
+    /// Packs `rows` of `[... | key | value]`, `stride` floats apart, at positions `at` on.
+    pub fn append(&mut self, sequence: usize, at: usize, rows: &[f32], stride: usize, count: usize) {
+        let (heads, capacity, width) = (self.heads, self.capacity, self.heads.width());
+        let (keys, values) = self.slot(sequence);
+        let key = rows.get(stride.saturating_sub(2 * width)..).unwrap_or_default();
+        let value = rows.get(stride.saturating_sub(width)..).unwrap_or_default();
+        append_keys_values(heads, capacity, at, key, value, stride, count, keys, values);
+    }
+}
+
+/// `softmax(Q Kᵀ / sqrt(head_size) + mask) V` for one sequence's queries.
+fn attend(
+    run: &mut Run<'_>,
+    site: Site,
+    shape: AttentionShape<'_>,
+    query: &[f32],
+    cache: &mut KeyValues<'_>,
+    scores: &mut [Line],
+    out: &mut [f32],
+) -> Result<(), Error> {
+    let weights = run.watch.weights(site, shape.heads.heads, shape.queries, shape.keys);
+    let (keys, values) = cache.slot(site.sequence);
+    run.cpu.attention(&shape, query, keys, values, scores, out, weights)
+}
+
+impl SelfAttention<'_> {
+    /// Reads `input(block)` for every block of rows of `x`, attends, and hands each
+    /// block of the result to `output(x block, result block)`.
+    ///
+    /// Keys and values join `cache` at each sequence's `at`; a query sees the
+    /// sequence's keys as far as `mask` and its `keep` allow.
+    pub(crate) fn forward(
+        &self,
+        run: &mut Run<'_>,
+        part: &'static str,
+        sequences: &[Sequence],
+        mask: Mask<'_>,
+        x: &mut [f32],
+        norm: &super::Norm<'_>,
+        cache: &mut KeyValues<'_>,
+        buffers: AttentionBuffers<'_>,
+    ) -> Result<(), Error> {
+        let AttentionBuffers { query_key_value, attended, sublayer, scores, .. } = buffers;
+        let (heads, d_model, place) = (heads(run.plan.config()), norm.d_model, run.plan.config().norm_place);
+        let (stride, width, block) = (3 * heads.width(), heads.width(), run.plan.block());
+        let rows = x.len().checked_div(d_model).unwrap_or(0);
+        let query_key_value = super::part(query_key_value, rows * stride)?;
+        let attended = super::part(attended, rows * width)?;
+
+        for (x, qkv) in
+            x.chunks(block * d_model).zip(query_key_value.chunks_mut((block * stride).max(1)))
+        {
+            let input = norm.before(run.cpu, place, x, sublayer)?;
+            self.query_key_value.forward(run.cpu, input, Activation::Identity, qkv)?;
+        }
+        for (i, s) in sequences.iter().enumerate() {
+            let (row, rows, at) = (s.row as usize, s.rows as usize, s.at as usize);
+            let query = query_key_value.get(row * stride..).unwrap_or_default();
+            cache.append(i, at, query, stride, rows);
+            let shape = AttentionShape {
+                heads,
+                queries: rows,
+                query_stride: stride,
+                keys: s.keep as usize,
+                capacity: cache.capacity,
+                first: at,
+                mask,
+            };
+            let out = attended.get_mut(row * width..(row + rows) * width).unwrap_or_default();
+            attend(run, run.site(part, i), shape, query, cache, scores, out)?;
+        }
+        for (x, attended) in x.chunks_mut(block * d_model).zip(attended.chunks((block * width).max(1))) {
+            let sublayer = super::part(sublayer, x.len())?;
+            self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
+            norm.after(run.cpu, place, x, sublayer)?;
+        }
+        Ok(())
+    }
+}
+
+impl CrossAttention<'_> {
+    /// Makes the keys and values of every source in `memory[rows × d_model]`.
+    pub(crate) fn remember(
+        &self,
+        run: &Run<'_>,
+        sources: &[Sequence],
+        memory: &[f32],
+        cache: &mut KeyValues<'_>,
+        buffers: AttentionBuffers<'_>,
+    ) -> Result<(), Error> {
+        let (stride, d_model) = (self.key_value.cols, self.key_value.depth);
+        for (i, s) in sources.iter().enumerate() {
+            let rows = memory.get(s.row as usize * d_model..).unwrap_or_default();
+            let key_value = super::part(&mut *buffers.query_key_value, s.rows as usize * stride)?;
+            self.key_value.forward(run.cpu, rows, Activation::Identity, key_value)?;
+            cache.append(i, 0, key_value, stride, s.rows as usize);
+        }
+        Ok(())
+    }
+
+    /// Attends from each target's rows of `x` to its source's keys, as far as the source's `keep`.
+    pub(crate) fn forward(
+        &self,
+        run: &mut Run<'_>,
+        targets: &[Sequence],
+        sources: &[Sequence],
+        x: &mut [f32],
+        norm: &super::Norm<'_>,
+        cache: &mut KeyValues<'_>,
+        buffers: AttentionBuffers<'_>,
+    ) -> Result<(), Error> {
+        let AttentionBuffers { query_key_value: query, attended, sublayer, scores, .. } = buffers;
+        let (heads, d_model, place) = (heads(run.plan.config()), norm.d_model, run.plan.config().norm_place);
+        let (width, block) = (heads.width(), run.plan.block());
+        let rows = x.len().checked_div(d_model).unwrap_or(0);
+        let query = super::part(query, rows * width)?;
+        let attended = super::part(attended, rows * width)?;
+
+        for (x, query) in x.chunks(block * d_model).zip(query.chunks_mut((block * width).max(1))) {
+            let input = norm.before(run.cpu, place, x, sublayer)?;
+            self.query.forward(run.cpu, input, Activation::Identity, query)?;
+        }
+        for (i, (target, source)) in targets.iter().zip(sources).enumerate() {
+            let rows = target.row as usize * width..(target.row + target.rows) as usize * width;
+            let shape = AttentionShape {
+                heads,
+                queries: target.rows as usize,
+                query_stride: width,
+                keys: source.keep as usize,
+                capacity: cache.capacity,
+                first: 0,
+                mask: Mask::None,
+            };
+            let query = query.get(rows.clone()).unwrap_or_default();
+            let out = attended.get_mut(rows).unwrap_or_default();
+            attend(run, run.site("decoder.cross_attention", i), shape, query, cache, scores, out)?;
+        }
+        for (x, attended) in x.chunks_mut(block * d_model).zip(attended.chunks((block * width).max(1))) {
+            let sublayer = super::part(sublayer, x.len())?;
+            self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
+            norm.after(run.cpu, place, x, sublayer)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! The position-wise feed-forward layer, `act(x W1 + b1) W2 + b2` (the paper, section 3.3).
+
+use super::linear::Linear;
+use super::{Norm, Run};
+use crate::Error;
+use crate::kernels::activation::Activation;
+use crate::parts::{HeadAxis, parts};
+use crate::plan::FeedForwardBuffers;
+
+parts! { c;
+    /// Two linear layers with the activation between them.
+    FeedForward {
+        /// `d_model` to `d_ff`.
+        up: Linear(c.d_ff as usize, c.d_model as usize, c.feed_forward_bias, HeadAxis::None),
+        /// `d_ff` to `d_model`.
+        down: Linear(c.d_model as usize, c.d_ff as usize, c.feed_forward_bias, HeadAxis::None),
+    }
+}
+
+impl FeedForward<'_> {
+    /// The sublayer with its residual connection, in place over `x[rows × d_model]`,
+    /// a block of rows at a time: the middle of a block stays in the cache.
+    pub(crate) fn forward(
+        &self,
+        run: &Run<'_>,
+        x: &mut [f32],
+        norm: &Norm<'_>,
+        buffers: FeedForwardBuffers<'_>,
+    ) -> Result<(), Error> {
+        let FeedForwardBuffers { hidden, sublayer } = buffers;
+        let c = run.plan.config();
+        for x in x.chunks_mut(run.plan.block() * self.up.depth) {
+            let rows = x.len().checked_div(self.up.depth).unwrap_or(0);
+            let hidden = super::part(hidden, rows * self.up.cols)?;
+            let input = norm.before(run.cpu, c.norm_place, x, sublayer)?;
+            self.up.forward(run.cpu, input, c.activation, hidden)?;
+            let sublayer = super::part(sublayer, x.len())?;
+            self.down.forward(run.cpu, hidden, Activation::Identity, sublayer)?;
+            norm.after(run.cpu, c.norm_place, x, sublayer)?;
+        }
+        Ok(())
+    }
+}

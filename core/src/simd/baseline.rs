@@ -1,0 +1,103 @@
+//! What the compile target offers, through `wide`; it runs everywhere.
+
+use super::Simd;
+use crate::line::LANES;
+use wide::{f32x4, i32x4};
+
+/// The instructions of the compile target: SSE2, NEON, simd128, or plain floats.
+#[derive(Clone, Copy, Debug)]
+pub struct Baseline;
+
+/// Sixteen floats, four at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Quad(f32x4, f32x4, f32x4, f32x4);
+
+macro_rules! per_quad {
+    ($f:expr, $($x:expr),+) => { Quad($f($($x.0),+), $f($($x.1),+), $f($($x.2),+), $f($($x.3),+)) };
+}
+
+/// `2^n` for whole `n` in -126..=127: the exponent's bits, put in their place.
+#[inline(always)]
+fn pow2(n: f32x4) -> f32x4 {
+    wide::bytemuck::cast::<i32x4, f32x4>((n.fast_trunc_int() + i32x4::new([127; 4])) << 23)
+}
+
+impl Simd for Baseline {
+    type V = Quad;
+    const FUSED: bool = cfg!(any(
+        all(target_feature = "sse2", target_feature = "fma"),
+        all(target_arch = "aarch64", target_feature = "neon")
+    ));
+    const VECTORS: usize = if cfg!(all(target_arch = "aarch64", target_feature = "neon")) {
+        8
+    } else if cfg!(any(all(target_arch = "x86_64", target_feature = "sse2"), target_feature = "simd128")) {
+        4
+    } else {
+        1
+    };
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> Quad {
+        // Not `f32x4::splat`, which is a call at opt-level `s` and `z`.
+        let v = f32x4::new([x, x, x, x]);
+        Quad(v, v, v, v)
+    }
+    #[inline(always)]
+    fn load(self, x: &[f32; LANES]) -> Quad {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *x;
+        let v = f32x4::new;
+        Quad(v([a, b, c, d]), v([e, f, g, h]), v([i, j, k, l]), v([m, n, o, p]))
+    }
+    #[inline(always)]
+    fn store(self, v: Quad, out: &mut [f32; LANES]) {
+        let ([a, b, c, d], [e, f, g, h]) = (v.0.to_array(), v.1.to_array());
+        let ([i, j, k, l], [m, n, o, p]) = (v.2.to_array(), v.3.to_array());
+        *out = [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p];
+    }
+    #[inline(always)]
+    fn add(self, a: Quad, b: Quad) -> Quad {
+        per_quad!(|x, y| x + y, a, b)
+    }
+    #[inline(always)]
+    fn sub(self, a: Quad, b: Quad) -> Quad {
+        per_quad!(|x, y| x - y, a, b)
+    }
+    #[inline(always)]
+    fn mul(self, a: Quad, b: Quad) -> Quad {
+        per_quad!(|x, y| x * y, a, b)
+    }
+    #[inline(always)]
+    fn div(self, a: Quad, b: Quad) -> Quad {
+        per_quad!(|x, y| x / y, a, b)
+    }
+    #[inline(always)]
+    fn min(self, a: Quad, b: Quad) -> Quad {
+        // x86 takes its second operand where either is NaN, the others their first.
+        match cfg!(target_feature = "sse") {
+            true => per_quad!(f32x4::fast_min, a, b),
+            false => per_quad!(f32x4::fast_min, b, a),
+        }
+    }
+    #[inline(always)]
+    fn max(self, a: Quad, b: Quad) -> Quad {
+        match cfg!(target_feature = "sse") {
+            true => per_quad!(f32x4::fast_max, a, b),
+            false => per_quad!(f32x4::fast_max, b, a),
+        }
+    }
+    #[inline(always)]
+    fn mul_add(self, a: Quad, b: Quad, c: Quad) -> Quad {
+        per_quad!(f32x4::mul_add, a, b, c)
+    }
+    #[inline(always)]
+    fn select_lt(self, a: Quad, b: Quad, x: Quad, y: Quad) -> Quad {
+        per_quad!(|a: f32x4, b: f32x4, x, y| a.simd_lt(b).bitselect(x, y), a, b, x, y)
+    }
+    #[inline(always)]
+    fn scale_by_pow2(self, x: Quad, n: Quad) -> Quad {
+        // In two halves, for each must be a normal float; the first is exact.
+        let half = self.round(self.mul(n, self.splat(0.5)));
+        let rest = self.sub(n, half);
+        self.mul(self.mul(x, per_quad!(pow2, half)), per_quad!(pow2, rest))
+    }
+}

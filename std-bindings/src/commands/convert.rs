@@ -1,0 +1,32 @@
+//! `picoformer convert`: a trained model's files to an image.
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use picoformer::ModelFile;
+use picoformer::families::Family;
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) fn convert(family: &str, input: &Path, out: &Path) -> Result<()> {
+    let names = Family::ALL.map(|(name, _)| name).join(", ");
+    let (_, family) = Family::ALL
+        .into_iter()
+        .find(|(name, _)| *name == family)
+        .with_context(|| format!("no family {family:?}: there are {names}"))?;
+    let progress = ProgressBar::new_spinner().with_message(format!("packing {}", input.display()));
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let bytes = family.convert(input)?;
+    // What is written must open again.
+    ModelFile::from_bytes(&bytes)?;
+    // Written beside its place and moved there whole: a reader never sees half an image.
+    let mut beside = out.as_os_str().to_owned();
+    beside.push(format!(".{}.part", std::process::id()));
+    let written = std::fs::write(&beside, &bytes).and_then(|()| std::fs::rename(&beside, out));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&beside);
+    }
+    written.with_context(|| format!("writing {}", out.display()))?;
+    progress.finish_and_clear();
+    eprintln!("{}: {}", out.display(), super::bytes(bytes.len()));
+    Ok(())
+}

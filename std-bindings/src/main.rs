@@ -1,0 +1,111 @@
+//! The command line: runs, converts and explains Transformers.
+
+#![deny(unsafe_code)]
+
+mod commands;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run whole trained Transformers from one file and one arena.
+#[derive(Parser)]
+#[command(name = "picoformer", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Do what the model is for: text for an encoder–decoder, a vector for a sentence encoder.
+    Run {
+        /// The model; without it, the embedded one (English spelling to phonemes).
+        #[arg(long, value_name = "FILE.pf")]
+        model: Option<PathBuf>,
+        /// One JSON object a text.
+        #[arg(long)]
+        json: bool,
+        /// Texts; without any, standard input, one text a line.
+        text: Vec<String>,
+    },
+    /// The cosine of two texts' vectors.
+    Similarity {
+        /// A sentence encoder.
+        #[arg(long, value_name = "FILE.pf")]
+        model: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// One text.
+        a: String,
+        /// The other.
+        b: String,
+    },
+    /// Convert a trained model's weights, with its vocabulary beside them, to an image.
+    Convert {
+        /// g2p, bert or ruaccent.
+        family: String,
+        /// The weight file (.safetensors, .npz or .pt).
+        input: PathBuf,
+        /// The image to write.
+        out: PathBuf,
+    },
+    /// Describe an image: configuration, tensors, sizes, checksum.
+    Inspect {
+        /// The image; without it, the embedded one.
+        file: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the arena a model needs, buffer by buffer, and what it computes a token.
+    Plan {
+        /// The image; without it, the embedded one.
+        file: Option<PathBuf>,
+        /// Sequences that run together.
+        #[arg(long, default_value_t = 1)]
+        batch: usize,
+        /// Tokens of the longest source (default: all the model can).
+        #[arg(long)]
+        source: Option<usize>,
+        /// Tokens of the longest target (default: all the model can).
+        #[arg(long)]
+        target: Option<usize>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show each step of the encoder–decoder on a text, with attention weights.
+    Trace {
+        /// The model; without it, the embedded one.
+        #[arg(long, value_name = "FILE.pf")]
+        model: Option<PathBuf>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+        /// The text.
+        text: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run { model, json, text } => commands::run::run(model.as_deref(), json, text),
+        Command::Similarity { model, json, a, b } => commands::similarity::similarity(&model, json, &a, &b),
+        Command::Convert { family, input, out } => commands::convert::convert(&family, &input, &out),
+        Command::Inspect { file, json } => commands::inspect::inspect(file.as_deref(), json),
+        Command::Plan { file, batch, source, target, json } => {
+            commands::plan::plan(file.as_deref(), batch, source, target, json)
+        }
+        Command::Trace { model, json, text } => commands::trace::trace(model.as_deref(), json, &text),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if commands::closed(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("picoformer: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
