@@ -11,6 +11,14 @@ use crate::{error::Error, line::Line, simd::Baseline};
 
 /// The CPU's kernels. Holding one is the proof that they run here.
 ///
+/// ```
+/// use picoformer_core::Cpu;
+/// let mut row = [1.0, 2.0, f32::NEG_INFINITY];
+/// Cpu::detect().softmax(&mut row, 3)?;
+/// assert!((row[1] - 0.731_058_6).abs() < 1e-6 && row[2] == 0.0);
+/// # Ok::<(), picoformer_core::Error>(())
+/// ```
+///
 /// A `Cpu` is one pointer: ask once ([`Cpu::detect`]) and pass it on. Every method
 /// checks its shapes before it writes.
 #[derive(Clone, Copy)]
@@ -186,10 +194,18 @@ impl Cpu {
         Ok(())
     }
 
-    /// Softmax of each row of `x[rows × cols]`, in place. See [`softmax::softmax`].
-    pub fn softmax(self, x: &mut [f32], cols: usize) {
+    /// Softmax of each row of `x[rows × cols]`, in place: `e^(x - max) / Σ`.
+    ///
+    /// Entries of -inf give 0, a row of nothing else zeros; finite input gives finite
+    /// output.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` is not whole rows.
+    pub fn softmax(self, x: &mut [f32], cols: usize) -> Result<(), Error> {
+        whole_rows(x, cols)?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.softmax)(x, cols) }
+        unsafe { (self.0.softmax)(x, cols) };
+        Ok(())
     }
 
     /// LayerNorm of each row of `x + residual`, in place. See [`norm::layer_norm`].
@@ -235,7 +251,7 @@ impl Cpu {
     /// # Errors
     /// [`Error::Shape`] if `y` is shorter than `x`.
     pub fn add(self, x: &mut [f32], y: &[f32]) -> Result<(), Error> {
-        check(y.len(), x.len())?;
+        let y = y.get(..x.len()).ok_or(Error::Shape { need: x.len() })?;
         // SAFETY: as in `matmul`.
         unsafe { (self.0.add)(x, y) };
         Ok(())
@@ -331,7 +347,7 @@ impl Cpu {
         x: &[f32],
     ) -> Result<(u32, f32), Error> {
         check(table.len(), vocab.saturating_mul(Line::count(d_model)))?;
-        check(x.len(), d_model)?;
+        let x = x.get(..d_model).ok_or(Error::Shape { need: d_model })?;
         // SAFETY: as in `matmul`.
         Ok(unsafe { (self.0.nearest)(table, vocab, d_model, x) })
     }

@@ -97,7 +97,7 @@ impl SelfAttention<'_> {
     ///
     /// Keys and values join `cache` at each sequence's `at`; a query sees the
     /// sequence's keys as far as `mask` and its `keep` allow.
-    pub(crate) fn forward(
+    pub fn forward(
         &self,
         run: &mut Run<'_>,
         part: &'static str,
@@ -148,7 +148,7 @@ impl SelfAttention<'_> {
 
 impl CrossAttention<'_> {
     /// Makes the keys and values of every source in `memory[rows × d_model]`.
-    pub(crate) fn remember(
+    pub fn remember(
         &self,
         run: &Run<'_>,
         sources: &[Sequence],
@@ -167,7 +167,7 @@ impl CrossAttention<'_> {
     }
 
     /// Attends from each target's rows of `x` to its source's keys, as far as the source's `keep`.
-    pub(crate) fn forward(
+    pub fn forward(
         &self,
         run: &mut Run<'_>,
         targets: &[Sequence],

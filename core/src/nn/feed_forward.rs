@@ -20,7 +20,7 @@ parts! { c;
 impl FeedForward<'_> {
     /// The sublayer with its residual connection, in place over `x[rows × d_model]`,
     /// a block of rows at a time: the middle of a block stays in the cache.
-    pub(crate) fn forward(
+    pub fn forward(
         &self,
         run: &Run<'_>,
         x: &mut [f32],
