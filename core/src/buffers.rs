@@ -3,26 +3,50 @@
 
 /// The element type of a kind of buffer.
 macro_rules! buffer_type {
-    (floats) => { [f32] };
-    (lines) => { [$crate::Line] };
-    (sequences) => { [$crate::nn::Sequence] };
-    (words) => { [u32] };
+    (floats) => {
+        [f32]
+    };
+    (lines) => {
+        [$crate::Line]
+    };
+    (sequences) => {
+        [$crate::nn::Sequence]
+    };
+    (words) => {
+        [u32]
+    };
 }
 
 /// Elements of a kind in one line.
 macro_rules! buffer_per_line {
-    (floats) => { 16u64 };
-    (lines) => { 1u64 };
-    (sequences) => { 4u64 };
-    (words) => { 16u64 };
+    (floats) => {
+        16u64
+    };
+    (lines) => {
+        1u64
+    };
+    (sequences) => {
+        4u64
+    };
+    (words) => {
+        16u64
+    };
 }
 
 /// The lines as elements of a kind.
 macro_rules! buffer_view {
-    (floats, $lines:expr) => { $crate::Line::floats_mut($lines) };
-    (lines, $lines:expr) => { $lines };
-    (sequences, $lines:expr) => { $crate::Line::sequences_mut($lines) };
-    (words, $lines:expr) => { $crate::Line::words_mut($lines) };
+    (floats, $lines:expr) => {
+        $crate::Line::floats_mut($lines)
+    };
+    (lines, $lines:expr) => {
+        $lines
+    };
+    (sequences, $lines:expr) => {
+        $crate::Line::sequences_mut($lines)
+    };
+    (words, $lines:expr) => {
+        $crate::Line::words_mut($lines)
+    };
 }
 
 /// `buffers! { plan; Name { buffer: kind(elements), } }` gives the struct `Name<'a>`

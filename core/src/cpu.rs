@@ -25,6 +25,7 @@ use crate::{error::Error, line::Line, simd::Baseline};
 pub struct Cpu(&'static Kernels);
 
 /// One backend's kernels. They are compiled here, not at their users' opt-level.
+#[allow(clippy::type_complexity)]
 struct Kernels {
     name: &'static str,
     matmul: unsafe fn(&Matmul<'_>, &mut [f32]),
@@ -46,8 +47,7 @@ struct Attention<'a> {
 }
 
 macro_rules! backend {
-    ($(#[$cfg:meta])* $table:ident, $name:literal, $simd:expr $(, $feature:literal)?) => {
-        $(#[$cfg])*
+    ($table:ident, $name:literal, $simd:expr $(, $feature:literal)?) => {
         static $table: Kernels = {
             $(#[target_feature(enable = $feature)])?
             fn matmul(m: &Matmul<'_>, out: &mut [f32]) { matmul::matmul($simd, m, out) }
@@ -78,14 +78,27 @@ macro_rules! backend {
     };
 }
 
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+macro_rules! avx2 {
+    () => {
+        // SAFETY: used only in functions that enable AVX2 and FMA, whose callers (all
+        // unsafe) promise that the CPU has them.
+        unsafe { Avx2::assume() }
+    };
+}
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+macro_rules! avx512 {
+    () => {
+        // SAFETY: as in `avx2`, with AVX-512F.
+        unsafe { Avx512::assume() }
+    };
+}
+
 backend!(BASELINE, "baseline", Baseline);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-// SAFETY: every function of the table enables AVX2 and FMA, so it is only ever called,
-// unsafely, where the CPU has them.
-backend!(AVX2, "avx2", unsafe { Avx2::assume() }, "avx2,fma");
+backend!(AVX2, "avx2", avx2!(), "avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-// SAFETY: as above, with AVX-512F.
-backend!(AVX512, "avx512", unsafe { Avx512::assume() }, "avx512f");
+backend!(AVX512, "avx512", avx512!(), "avx512f");
 
 /// Every backend that is compiled, slowest first.
 static TABLES: &[&Kernels] = &[

@@ -63,14 +63,22 @@ impl core::fmt::Display for Error {
             Error::Config(why) => write!(f, "the configuration is not supported: {why}"),
             Error::Weights { need } => write!(f, "the weights must be {need} lines of 64 bytes"),
             Error::Arena { need } => write!(f, "the arena needs {need} lines of 64 bytes"),
-            Error::Shape { need } => write!(f, "a buffer is too short for its shape: it needs {need} elements"),
+            Error::Shape { need } => {
+                write!(f, "a buffer is too short for its shape: it needs {need} elements")
+            }
             Error::Token { token, vocab } => write!(f, "token {token} is not in the vocabulary of {vocab}"),
             Error::Batch { need } => write!(f, "the batch must be {need} sequences"),
-            Error::Full { capacity } => write!(f, "a sequence is longer than the {capacity} positions planned"),
+            Error::Full { capacity } => {
+                write!(f, "a sequence is longer than the {capacity} positions planned")
+            }
             Error::Missing(what) => write!(f, "this model has no {what}"),
             Error::Image(why) => write!(f, "not a usable .pf image: {why}"),
             Error::Version { found } => {
-                write!(f, "the image is of format version {found}, this library reads version {}", crate::image::VERSION)
+                write!(
+                    f,
+                    "the image is of format version {found}, this library reads version {}",
+                    crate::image::VERSION
+                )
             }
             Error::Checksum => write!(f, "the image is damaged: its checksum does not match its bytes"),
             Error::Buffer { need } => write!(f, "the output buffer is too small: it needs {need}"),

@@ -81,7 +81,8 @@ impl<'w> Image<'w> {
         for (i, w) in words.iter_mut().enumerate() {
             *w = word(header, CONFIG_AT + 4 * i).ok_or(short)?;
         }
-        let config = Config::from_words(&words).ok_or(Error::Image("its configuration has an unknown choice"))?;
+        let config =
+            Config::from_words(&words).ok_or(Error::Image("its configuration has an unknown choice"))?;
         let plan = Plan::new(config)?;
 
         let outside = Error::Image("a part lies outside the file");
@@ -179,7 +180,8 @@ pub fn header(config: &Config, name: &str, weights: u64, source: u64, target: u6
     for (i, word) in config.to_words().iter().enumerate() {
         put(CONFIG_AT + 4 * i, &word.to_le_bytes());
     }
-    let end = (0..=name.len().min(HEADER - NAME_AT)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
+    let end =
+        (0..=name.len().min(HEADER - NAME_AT)).rev().find(|end| name.is_char_boundary(*end)).unwrap_or(0);
     put(NAME_AT, name.as_bytes().get(..end).unwrap_or(&[]));
     header
 }

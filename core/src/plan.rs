@@ -183,7 +183,9 @@ impl Plan {
             _ => add("session", name, offset, lines),
         });
         AttentionBuffers::regions(self, scratch, &mut |name, at, lines| add("attention", name, at, lines));
-        FeedForwardBuffers::regions(self, scratch, &mut |name, at, lines| add("feed_forward", name, at, lines));
+        FeedForwardBuffers::regions(self, scratch, &mut |name, at, lines| {
+            add("feed_forward", name, at, lines)
+        });
         OutputBuffers::regions(self, scratch, &mut |name, at, lines| add("output", name, at, lines));
         map
     }

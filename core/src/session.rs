@@ -392,9 +392,10 @@ impl<'w, 'a> Session<'w, 'a> {
             transformer.decoder.norm.forward(self.cpu, x, None)?;
             for (i, t) in targets.iter().enumerate() {
                 let rows = rows(x, t, d_model);
-                if let (Some(last), Some(row)) =
-                    (rows.chunks_exact(d_model).next_back(), self.buffers.last.chunks_exact_mut(d_model).nth(i))
-                {
+                if let (Some(last), Some(row)) = (
+                    rows.chunks_exact(d_model).next_back(),
+                    self.buffers.last.chunks_exact_mut(d_model).nth(i),
+                ) {
                     row.copy_from_slice(last);
                 }
                 each((i, *t), rows, self.buffers.scratch);
@@ -410,8 +411,7 @@ impl<'w, 'a> Session<'w, 'a> {
         Ok(self.logits_and_targets()?.0)
     }
 
-    /// The scores after each target's last row, the tokens to go on with, and the targets.
-    fn logits_and_targets(&mut self) -> Result<(&[f32], &mut [u32], &[Sequence]), Error> {
+    fn logits_and_targets(&mut self) -> Result<Scored<'_>, Error> {
         let plan = self.model.plan();
         let c = plan.config();
         let run = Run { cpu: self.cpu, plan, layer: 0, watch: &mut () };
@@ -422,6 +422,9 @@ impl<'w, 'a> Session<'w, 'a> {
         Ok((logits, self.buffers.next_token, self.buffers.targets))
     }
 }
+
+/// The scores after each target's last row, the tokens to go on with, and the targets.
+type Scored<'s> = (&'s [f32], &'s mut [u32], &'s [Sequence]);
 
 fn check_tokens(tokens: &[u32], vocab: u32) -> Result<(), Error> {
     match tokens.iter().find(|token| **token >= vocab) {
@@ -455,4 +458,3 @@ fn rows<'x>(x: &'x [f32], s: &Sequence, d_model: usize) -> &'x [f32] {
 fn rows_mut<'x>(x: &'x mut [f32], s: &Sequence, d_model: usize) -> &'x mut [f32] {
     x.get_mut(s.row as usize * d_model..(s.row + s.rows) as usize * d_model).unwrap_or_default()
 }
-

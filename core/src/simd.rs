@@ -92,11 +92,11 @@ pub trait Simd: Copy {
     fn largest(self, v: Self::V) -> f32 {
         let mut x = [0.0; LANES];
         self.store(v, &mut x);
-        let mut largest = f32::NEG_INFINITY;
-        for x in x {
-            largest = if x > largest { x } else { largest };
-        }
-        largest
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = x;
+        let max = |a: f32, b: f32| if a > b { a } else { b };
+        let [a, b, c, d] = [max(a, i), max(b, j), max(c, k), max(d, l)];
+        let [e, f, g, h] = [max(e, m), max(f, n), max(g, o), max(h, p)];
+        max(max(max(a, e), max(c, g)), max(max(b, f), max(d, h)))
     }
 }
 

@@ -70,7 +70,8 @@ fn fill_tensor(
     match tensor {
         Tensor::Linear { cols, depth, bias, heads } => {
             let panels = cols.div_ceil(16) * depth;
-            let (rows_in, depth_in) = (narrow(config, heads, cols, true), narrow(config, heads, depth, false));
+            let (rows_in, depth_in) =
+                (narrow(config, heads, cols, true), narrow(config, heads, depth, false));
             let weight = stack(config, source, theirs, "weight", rows_in, depth_in)?;
             let weight = pad_heads(config, heads, weight, rows_in, depth_in);
             pack_linear(&weight, cols, depth, &mut out[..panels]);
@@ -129,9 +130,7 @@ fn pad_heads(config: &Config, axis: HeadAxis, matrix: Vec<f32>, rows: usize, col
         HeadAxis::None => matrix,
         HeadAxis::Columns(_) => matrix
             .chunks(size * cols)
-            .flat_map(|head| {
-                head.iter().copied().chain(std::iter::repeat_n(0.0, (padded - size) * cols))
-            })
+            .flat_map(|head| head.iter().copied().chain(std::iter::repeat_n(0.0, (padded - size) * cols)))
             .collect(),
         HeadAxis::Depth => matrix
             .chunks(size)

@@ -42,22 +42,20 @@ impl Family {
 /// Names of the paper's modules as the training script of the default model has them.
 pub const G2P: &Names = &[
     ("source_tokens", &["src_embed.weight"]),
-    ("encoder.*.self_attention.query_key_value", &[
-        "encoder.*.self_attn.q.?",
-        "encoder.*.self_attn.k.?",
-        "encoder.*.self_attn.v.?",
-    ]),
+    (
+        "encoder.*.self_attention.query_key_value",
+        &["encoder.*.self_attn.q.?", "encoder.*.self_attn.k.?", "encoder.*.self_attn.v.?"],
+    ),
     ("encoder.*.self_attention.output", &["encoder.*.self_attn.o.?"]),
     ("encoder.*.norm1", &["encoder.*.norm1.?"]),
     ("encoder.*.feed_forward.up", &["encoder.*.linear1.?"]),
     ("encoder.*.feed_forward.down", &["encoder.*.linear2.?"]),
     ("encoder.*.norm2", &["encoder.*.norm2.?"]),
     ("target_tokens", &["tgt_embed.weight"]),
-    ("decoder.*.self_attention.query_key_value", &[
-        "decoder.*.self_attn.q.?",
-        "decoder.*.self_attn.k.?",
-        "decoder.*.self_attn.v.?",
-    ]),
+    (
+        "decoder.*.self_attention.query_key_value",
+        &["decoder.*.self_attn.q.?", "decoder.*.self_attn.k.?", "decoder.*.self_attn.v.?"],
+    ),
     ("decoder.*.self_attention.output", &["decoder.*.self_attn.o.?"]),
     ("decoder.*.norm1", &["decoder.*.norm1.?"]),
     ("decoder.*.cross_attention.query", &["decoder.*.cross_attn.q.?"]),
@@ -73,16 +71,19 @@ pub const G2P: &Names = &[
 /// Names of BERT; its first token type is every token's, so it joins the positions.
 pub const BERT: &Names = &[
     ("source_tokens", &["embeddings.word_embeddings.weight"]),
-    ("source_positions", &[
-        "embeddings.position_embeddings.weight",
-        "+embeddings.token_type_embeddings.weight",
-    ]),
+    (
+        "source_positions",
+        &["embeddings.position_embeddings.weight", "+embeddings.token_type_embeddings.weight"],
+    ),
     ("source_norm", &["embeddings.LayerNorm.?"]),
-    ("encoder.*.self_attention.query_key_value", &[
-        "encoder.layer.*.attention.self.query.?",
-        "encoder.layer.*.attention.self.key.?",
-        "encoder.layer.*.attention.self.value.?",
-    ]),
+    (
+        "encoder.*.self_attention.query_key_value",
+        &[
+            "encoder.layer.*.attention.self.query.?",
+            "encoder.layer.*.attention.self.key.?",
+            "encoder.layer.*.attention.self.value.?",
+        ],
+    ),
     ("encoder.*.self_attention.output", &["encoder.layer.*.attention.output.dense.?"]),
     ("encoder.*.norm1", &["encoder.layer.*.attention.output.LayerNorm.?"]),
     ("encoder.*.feed_forward.up", &["encoder.layer.*.intermediate.dense.?"]),
@@ -154,7 +155,9 @@ fn bert(source: &Source, folder: &Path) -> Result<Vec<u8>> {
         None | Some("gelu") => Activation::GeluErf,
         Some("gelu_new" | "gelu_pytorch_tanh") => Activation::GeluTanh,
         Some("relu") => Activation::Relu,
-        Some(other) => anyhow::bail!("config.json: hidden_act {other:?} is not known: gelu, gelu_new or relu is"),
+        Some(other) => {
+            anyhow::bail!("config.json: hidden_act {other:?} is not known: gelu, gelu_new or relu is")
+        }
     };
     let config = Config {
         stack: Stack::Encoder,
@@ -202,7 +205,11 @@ fn ruaccent(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     }
     let table = source.shape("embed.char_embed.weight").context("no tensor embed.char_embed.weight")?;
     let [vocab_size, d_model] = *table else { anyhow::bail!("embed.char_embed.weight must have two axes") };
-    ensure!(vocab_size == characters.len(), "vocab.json has {} characters, not {vocab_size}", characters.len());
+    ensure!(
+        vocab_size == characters.len(),
+        "vocab.json has {} characters, not {vocab_size}",
+        characters.len()
+    );
     let layers = |stack: &str| {
         (0..).take_while(|i| source.contains(&format!("transformer.{stack}.layers.{i}.norm1.weight"))).count()
     };

@@ -103,14 +103,16 @@ impl Runner {
         for units in units.chunks(self.batch) {
             let (sources, mut batch) = {
                 let image = self.file.image()?;
-                let tokenizer = image.source_tokenizer().context("this model has no tokenizer for its source")?;
+                let tokenizer =
+                    image.source_tokenizer().context("this model has no tokenizer for its source")?;
                 let context = image.model().plan().config().source_context as usize;
                 encode_all(&tokenizer, units, context)?
             };
             let longest = sources.iter().map(Vec::len).max().unwrap_or(0);
             let sources: Vec<&[u32]> = sources.iter().map(Vec::as_slice).collect();
             self.session(sources.len(), longest, |image, session| {
-                let target = image.target_tokenizer().context("this model has no tokenizer for its target")?;
+                let target =
+                    image.target_tokenizer().context("this model has no tokenizer for its target")?;
                 session.encode(&sources)?;
                 let mut tokens = vec![Vec::new(); sources.len()];
                 // An answer that is cut is told by its length: it has no end.

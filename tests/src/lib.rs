@@ -29,7 +29,10 @@ pub fn assert_close(what: &str, found: &[f32], expected: &[f32], bound: f32) {
     let largest = expected.iter().fold(0.0f32, |m, x| m.max(x.abs())).max(f32::MIN_POSITIVE);
     for (i, (x, y)) in found.iter().zip(expected).enumerate() {
         let off = (x - y).abs() / largest;
-        assert!(off <= bound, "{what}[{i}]: {x} should be {y}; off by {off:e} of the largest, {bound:e} is allowed");
+        assert!(
+            off <= bound,
+            "{what}[{i}]: {x} should be {y}; off by {off:e} of the largest, {bound:e} is allowed"
+        );
     }
 }
 

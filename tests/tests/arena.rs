@@ -144,7 +144,10 @@ fn every_wrong_number_is_refused_by_name() {
     refused(Config { shared_embedding: true, ..paper }, "shared");
     refused(Config { end: 37, ..paper }, "end");
     refused(Config { stack: Stack::Encoder, ..paper }, "output");
-    refused(Config { d_model: 1 << 24, heads: 1, d_ff: 1 << 24, encoder_layers: 1 << 24, ..paper }, "address space");
+    refused(
+        Config { d_model: 1 << 24, heads: 1, d_ff: 1 << 24, encoder_layers: 1 << 24, ..paper },
+        "address space",
+    );
 }
 
 #[test]
@@ -160,7 +163,10 @@ fn weights_of_another_length_are_refused_with_the_right_one() {
 #[test]
 fn wrong_input_changes_nothing() {
     for (name, config) in small::families() {
-        let plan = Plan::new(config).unwrap().with_capacity(Capacity { batch: 2, source: 5, target: 6, chunk: 2 }).unwrap();
+        let plan = Plan::new(config)
+            .unwrap()
+            .with_capacity(Capacity { batch: 2, source: 5, target: 6, chunk: 2 })
+            .unwrap();
         let blob = small::weights(&plan, 3);
         let model = Model::new(plan, &blob).unwrap();
         let mut arena = vec![Line::ZERO; plan.arena()];
@@ -181,10 +187,17 @@ fn wrong_input_changes_nothing() {
         if config.has_decoder() {
             let first = session.decode(&[&[1], &[2, 3]]).unwrap().to_vec();
             let token = config.target_vocab;
-            assert_eq!(session.decode(&[&[1], &[token]]).map(|_| ()), Err(Error::Token { token, vocab: token }));
+            assert_eq!(
+                session.decode(&[&[1], &[token]]).map(|_| ()),
+                Err(Error::Token { token, vocab: token })
+            );
             assert_eq!(session.decode(&[&[1]]).map(|_| ()), Err(Error::Batch { need: 2 }));
             assert_eq!(session.decode(&[&[1], &[1; 5]]).map(|_| ()), Err(Error::Full { capacity: 6 }));
-            assert_eq!(session.decode(&[&[], &[]]).unwrap(), first, "{name}: nothing new gives the same scores");
+            assert_eq!(
+                session.decode(&[&[], &[]]).unwrap(),
+                first,
+                "{name}: nothing new gives the same scores"
+            );
         } else {
             assert_eq!(session.decode(&[&[1]]).map(|_| ()), Err(Error::Missing("output projection")));
             assert_eq!(session.generate(3, |_, _| {}), Err(Error::Missing("output projection")));

@@ -4,8 +4,8 @@
 use picoformer::convert::{self, Names};
 use picoformer::source::Source;
 use picoformer_core::config::{Output, Positions, Stack};
-use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
 use picoformer_core::kernels::activation::Activation;
+use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
 use picoformer_core::kernels::pack::{pack_linear, panel_lines};
 use picoformer_core::nn::{KeyValues, Run, Sequence, Site, Watch};
 use picoformer_core::plan::Workspace;
@@ -18,21 +18,19 @@ const MODULES: f32 = 1e-5;
 /// The names of the Transformer cases' weights.
 const LAYERS: &Names = &[
     ("source_tokens", &["w.embedding.weight"]),
-    ("encoder.*.self_attention.query_key_value", &[
-        "w.encoder.*.self_attn.q.?",
-        "w.encoder.*.self_attn.k.?",
-        "w.encoder.*.self_attn.v.?",
-    ]),
+    (
+        "encoder.*.self_attention.query_key_value",
+        &["w.encoder.*.self_attn.q.?", "w.encoder.*.self_attn.k.?", "w.encoder.*.self_attn.v.?"],
+    ),
     ("encoder.*.self_attention.output", &["w.encoder.*.self_attn.o.?"]),
     ("encoder.*.norm1", &["w.encoder.*.norm1.?"]),
     ("encoder.*.feed_forward.up", &["w.encoder.*.ffn.linear1.?"]),
     ("encoder.*.feed_forward.down", &["w.encoder.*.ffn.linear2.?"]),
     ("encoder.*.norm2", &["w.encoder.*.norm2.?"]),
-    ("decoder.*.self_attention.query_key_value", &[
-        "w.decoder.*.self_attn.q.?",
-        "w.decoder.*.self_attn.k.?",
-        "w.decoder.*.self_attn.v.?",
-    ]),
+    (
+        "decoder.*.self_attention.query_key_value",
+        &["w.decoder.*.self_attn.q.?", "w.decoder.*.self_attn.k.?", "w.decoder.*.self_attn.v.?"],
+    ),
     ("decoder.*.self_attention.output", &["w.decoder.*.self_attn.o.?"]),
     ("decoder.*.norm1", &["w.decoder.*.norm1.?"]),
     ("decoder.*.cross_attention.query", &["w.decoder.*.cross_attn.q.?"]),
@@ -77,7 +75,8 @@ fn projection(golden: &Golden, name: &str, heads: Heads, of_columns: bool) -> Pr
 impl Projection {
     fn forward(&self, cpu: Cpu, x: &[f32]) -> Vec<f32> {
         let mut out = vec![0.0; x.len() / self.depth * self.cols];
-        cpu.matmul(x, self.depth, &self.panels, &self.bias, Activation::Identity, &mut out, self.cols).unwrap();
+        cpu.matmul(x, self.depth, &self.panels, &self.bias, Activation::Identity, &mut out, self.cols)
+            .unwrap();
         out
     }
 }
@@ -105,7 +104,8 @@ fn attention(
     let mut out = vec![0.0; queries * width];
     let mut weights = vec![0.0; heads.heads * queries * keys];
     let mut scores = vec![Line::ZERO; score_lines(keys)];
-    cpu.attention(&shape, &query, &packed_keys, &packed_values, &mut scores, &mut out, Some(&mut weights)).unwrap();
+    cpu.attention(&shape, &query, &packed_keys, &packed_values, &mut scores, &mut out, Some(&mut weights))
+        .unwrap();
     (output.forward(cpu, &out), weights)
 }
 
@@ -131,7 +131,10 @@ fn attention_with_every_mask_and_its_weights_are_pytorchs() {
                     };
                     // The same mask written out for every query and key.
                     let all: Vec<bool> = (0..rows * rows)
-                        .map(|i| (!tag.starts_with("causal") || i % rows <= i / rows) && keep.is_none_or(|k| k[i % rows]))
+                        .map(|i| {
+                            (!tag.starts_with("causal") || i % rows <= i / rows)
+                                && keep.is_none_or(|k| k[i % rows])
+                        })
                         .collect();
                     let x = &x[batch * size..(batch + 1) * size];
                     let (y, weights) = attention(cpu, &golden, heads, x, x, mask);
@@ -179,7 +182,8 @@ fn a_query_whose_keys_are_all_masked_gets_zeros_from_attention() {
             assert_close(cpu.name(), &y, &expected[batch * 160..][..160], MODULES);
             assert_close(cpu.name(), &weights, &expected_weights[batch * 100..][..100], MODULES);
         }
-        let (_, weights) = attention(cpu, &golden, heads, &x[..160], &x[..160], Mask::KeyPadding(&[false; 5]));
+        let (_, weights) =
+            attention(cpu, &golden, heads, &x[..160], &x[..160], Mask::KeyPadding(&[false; 5]));
         assert!(weights.iter().all(|w| w.to_bits() == 0));
     }
 }
@@ -240,7 +244,8 @@ fn encoder_layers_are_pytorchs() {
                     rows,
                     at: 0,
                     keep: keep.as_ref().map_or(rows, |k| {
-                        k[(b * rows) as usize..((b + 1) * rows) as usize].iter().filter(|k| **k).count() as u32
+                        k[(b * rows) as usize..((b + 1) * rows) as usize].iter().filter(|k| **k).count()
+                            as u32
                     }),
                 })
                 .collect();
@@ -265,13 +270,19 @@ fn layer_blob(golden: &Golden, config: Config) -> (Plan, Vec<Line>) {
     const BARE: &Names = &[
         ("source_tokens", &["w.norm1.weight"]),
         ("target_tokens", &["w.norm1.weight"]),
-        ("encoder.*.self_attention.query_key_value", &["w.self_attn.q.?", "w.self_attn.k.?", "w.self_attn.v.?"]),
+        (
+            "encoder.*.self_attention.query_key_value",
+            &["w.self_attn.q.?", "w.self_attn.k.?", "w.self_attn.v.?"],
+        ),
         ("encoder.*.self_attention.output", &["w.self_attn.o.?"]),
         ("encoder.*.norm1", &["w.norm1.?"]),
         ("encoder.*.feed_forward.up", &["w.ffn.linear1.?"]),
         ("encoder.*.feed_forward.down", &["w.ffn.linear2.?"]),
         ("encoder.*.norm2", &["w.norm2.?"]),
-        ("decoder.*.self_attention.query_key_value", &["w.self_attn.q.?", "w.self_attn.k.?", "w.self_attn.v.?"]),
+        (
+            "decoder.*.self_attention.query_key_value",
+            &["w.self_attn.q.?", "w.self_attn.k.?", "w.self_attn.v.?"],
+        ),
         ("decoder.*.self_attention.output", &["w.self_attn.o.?"]),
         ("decoder.*.norm1", &["w.norm1.?"]),
         ("decoder.*.cross_attention.query", &["w.cross_attn.q.?"]),
@@ -289,12 +300,12 @@ fn layer_blob(golden: &Golden, config: Config) -> (Plan, Vec<Line>) {
 
 #[test]
 fn decoder_layers_are_pytorchs() {
-    for (case, d_model, heads, d_ff, rows, sources, bias) in [
-        ("decoder_layer_64_8_32", 64, 8, 32, 192, 150, true),
-        ("step5_decoder_block", 8, 2, 16, 3, 4, false),
-    ] {
+    for (case, d_model, heads, d_ff, rows, sources, bias) in
+        [("decoder_layer_64_8_32", 64, 8, 32, 192, 150, true), ("step5_decoder_block", 8, 2, 16, 3, 4, false)]
+    {
         let golden = Golden::open(case);
-        let config = Config { stack: Stack::EncoderDecoder, d_model, heads, d_ff, attention_bias: bias, ..LAYER };
+        let config =
+            Config { stack: Stack::EncoderDecoder, d_model, heads, d_ff, attention_bias: bias, ..LAYER };
         let config = Config { source_context: sources, target_context: rows, output_bias: false, ..config };
         let ((x, shape), (memory, _)) = (golden.floats("in.x"), golden.floats("in.memory"));
         let (expected, _) = golden.floats("out.y");
@@ -313,16 +324,29 @@ fn decoder_layers_are_pytorchs() {
                 (keys, vec![Line([f32::NAN; 16]); batch as usize * hd.value_lines(capacity)])
             };
             let (mut own, mut theirs) = (cache(rows), cache(sources));
-            let mut own = KeyValues { heads: hd, capacity: rows as usize, keys: &mut own.0, values: &mut own.1 };
-            let mut theirs =
-                KeyValues { heads: hd, capacity: sources as usize, keys: &mut theirs.0, values: &mut theirs.1 };
+            let mut own =
+                KeyValues { heads: hd, capacity: rows as usize, keys: &mut own.0, values: &mut own.1 };
+            let mut theirs = KeyValues {
+                heads: hd,
+                capacity: sources as usize,
+                keys: &mut theirs.0,
+                values: &mut theirs.1,
+            };
             let (mut y, mut watch) = (x.clone(), Weights::default());
             let mut run = Run { cpu, plan: &plan, layer: 0, watch: &mut watch };
             let layer = model.transformer().decoder.layers(plan.config()).next().unwrap();
             let buffers = workspace.attention().unwrap();
             layer.cross_attention.remember(&run, &spans(sources), &memory, &mut theirs, buffers).unwrap();
             layer
-                .forward(&mut run, &spans(rows), &spans(sources), &mut y, &mut own, &mut theirs, &mut workspace)
+                .forward(
+                    &mut run,
+                    &spans(rows),
+                    &spans(sources),
+                    &mut y,
+                    &mut own,
+                    &mut theirs,
+                    &mut workspace,
+                )
                 .unwrap();
             assert_close(&format!("{case} on {}", cpu.name()), &y, &expected, MODULES);
             if case.starts_with("step5") {
@@ -380,16 +404,20 @@ fn the_whole_transformer_is_pytorchs_in_one_pass_and_token_by_token() {
                     assert!((x - y).abs() <= MODULES * largest, "{what}: {b}, {position}: {x} is not {y}");
                 }
             };
-            let prompts: Vec<&[u32]> = trg.chunks(targets).zip(&target_lengths).map(|(t, n)| &t[..*n]).collect();
+            let prompts: Vec<&[u32]> =
+                trg.chunks(targets).zip(&target_lengths).map(|(t, n)| &t[..*n]).collect();
             let mut seen = 0;
-            session.decode_each(&prompts, |b, position, found| {
-                near(b, position, found);
-                seen += 1;
-            }).unwrap();
+            session
+                .decode_each(&prompts, |b, position, found| {
+                    near(b, position, found);
+                    seen += 1;
+                })
+                .unwrap();
             assert_eq!(seen, target_lengths.iter().sum::<usize>());
             session.restart(batch).unwrap();
             for position in 0..targets {
-                let step: Vec<&[u32]> = prompts.iter().map(|p| p.get(position..position + 1).unwrap_or(&[])).collect();
+                let step: Vec<&[u32]> =
+                    prompts.iter().map(|p| p.get(position..position + 1).unwrap_or(&[])).collect();
                 let found = session.decode(&step).unwrap();
                 for b in (0..batch).filter(|b| position < target_lengths[*b]) {
                     near(b, position, &found[b * vocab..][..vocab]);

@@ -138,7 +138,8 @@ fn sizes_from_the_file_are_checked_before_they_are_used() {
 #[test]
 fn random_bytes_are_no_image() {
     for seed in 0..200 {
-        let noise: Vec<u8> = picoformer_tests::numbers(seed, 1000).iter().map(|x| (x * 255.0) as u8).collect();
+        let noise: Vec<u8> =
+            picoformer_tests::numbers(seed, 1000).iter().map(|x| (x * 255.0) as u8).collect();
         let mut bytes = tiny();
         let at = 56 + seed as usize % 200;
         bytes[at..at + 100].copy_from_slice(&noise[..100]);

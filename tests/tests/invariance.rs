@@ -16,7 +16,14 @@ impl Bench {
     }
 
     /// What an encoder–decoder, encoder or decoder gives for each sequence.
-    fn run(&self, cpu: Cpu, sources: &[Vec<u32>], targets: &[Vec<u32>], chunk: usize, fill: f32) -> Vec<Vec<f32>> {
+    fn run(
+        &self,
+        cpu: Cpu,
+        sources: &[Vec<u32>],
+        targets: &[Vec<u32>],
+        chunk: usize,
+        fill: f32,
+    ) -> Vec<Vec<f32>> {
         let c = self.plan.config();
         let capacity = Capacity { batch: sources.len(), source: 40, target: 40, chunk };
         let model = Model::new(self.plan, &self.blob).unwrap().with_capacity(capacity).unwrap();
@@ -88,11 +95,17 @@ fn padding_changes_no_bits() {
             };
             let expected_logits = logits(&mut session);
             let width = 37;
-            let padded: Vec<u32> = sources.iter().flat_map(|s| s.iter().copied().chain([9; 37]).take(width)).collect();
+            let padded: Vec<u32> =
+                sources.iter().flat_map(|s| s.iter().copied().chain([9; 37]).take(width)).collect();
             let lengths: Vec<usize> = sources.iter().map(Vec::len).collect();
             session.encode_padded(&padded, width, &lengths).unwrap();
             for (i, expected) in expected.iter().enumerate() {
-                assert_eq!(&session.encoded(i).unwrap()[..expected.len()], expected, "{name} on {}", cpu.name());
+                assert_eq!(
+                    &session.encoded(i).unwrap()[..expected.len()],
+                    expected,
+                    "{name} on {}",
+                    cpu.name()
+                );
             }
             assert_eq!(logits(&mut session), expected_logits, "{name} on {}", cpu.name());
         }
@@ -138,7 +151,8 @@ fn an_embedding_is_nearest_to_itself() {
             // The plain loop's answer, in f64.
             for token in 0..vocab {
                 let x = row(token);
-                let dot = |t: u32| x.iter().zip(row(t)).map(|(a, b)| f64::from(*a) * f64::from(b)).sum::<f64>();
+                let dot =
+                    |t: u32| x.iter().zip(row(t)).map(|(a, b)| f64::from(*a) * f64::from(b)).sum::<f64>();
                 let best = (0..vocab).max_by(|a, b| dot(*a).total_cmp(&dot(*b))).unwrap();
                 assert_eq!(session.nearest(&x).unwrap(), best, "{name} on {}", cpu.name());
             }

@@ -27,7 +27,12 @@ fn assert_within(what: &str, found: &[f32], expected: &[f32], bound: f32) {
 }
 
 /// A session of a model with room for `capacity`.
-fn with_session(file: &ModelFile, capacity: Capacity, cpu: Cpu, f: impl FnOnce(&Image<'_>, &mut Session<'_, '_>)) {
+fn with_session(
+    file: &ModelFile,
+    capacity: Capacity,
+    cpu: Cpu,
+    f: impl FnOnce(&Image<'_>, &mut Session<'_, '_>),
+) {
     let image = file.image().unwrap();
     let model = image.model().with_capacity(capacity).unwrap();
     let mut arena = vec![Line([f32::NAN; 16]); model.plan().arena()];
@@ -153,12 +158,14 @@ fn the_embedded_model_gives_pytorchs_vectors_logits_and_phonemes() {
             });
         }
         let mut runner = Runner::open_default().unwrap().with_cpu(cpu);
-        let words = reference["named"].as_array().unwrap().iter().chain(reference["words"].as_array().unwrap());
+        let words =
+            reference["named"].as_array().unwrap().iter().chain(reference["words"].as_array().unwrap());
         let sure: Vec<&Value> = words.filter(|w| w["min_gap"].as_f64().unwrap() >= 0.01).collect();
         assert!(sure.len() > 190, "most words are sure");
         let spellings: Vec<&str> = sure.iter().map(|w| w["word"].as_str().unwrap()).collect();
         for (word, answer) in sure.iter().zip(runner.transform_units(&spellings).unwrap()) {
-            let phonemes: Vec<&str> = word["phonemes"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
+            let phonemes: Vec<&str> =
+                word["phonemes"].as_array().unwrap().iter().map(|p| p.as_str().unwrap()).collect();
             assert_eq!(answer.text, phonemes.join(" "), "{} on {}", word["word"], cpu.name());
             assert!(!answer.cut && answer.unknown.is_empty());
         }

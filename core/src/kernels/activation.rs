@@ -1,7 +1,18 @@
-//! Activations: exact to the last bit or two, and no NaN from finite input.
+//! Activations: right to a few units in the last place, and no NaN from finite input.
 //!
 //! All are built on `exp`, kept in two parts where its power of two must come last:
 //! a factor times a denormal would be wrong in most of its bits.
+//!
+//! The worst error found among every 61st `f32`, rounded up, in units in the last place:
+//!
+//! | | with fused products | without | |
+//! |---|---|---|---|
+//! | exp | 0.9 | 1.2 | |
+//! | tanh | 1.4 | 1.4 | |
+//! | sigmoid | 2.4 | 2.4 | |
+//! | silu | 3.1 | 3.2 | |
+//! | gelu_erf | 5.9 | 6.2 | on the negative side; the positive one is better |
+//! | gelu_tanh | 210 | 210 | where it is near 1e-39, of rounding the exponent to `f32` |
 
 use crate::line::LANES;
 use crate::simd::{Simd, padded, store_part};
@@ -79,8 +90,8 @@ fn exp_parts<S: Simd>(s: S, x: S::V, small: S::V) -> (S::V, S::V) {
     let r = s.mul_add(n, s.splat(-0.693_359_4), x);
     let r = s.add(s.mul_add(n, s.splat(2.121_944_4e-4), r), small);
     let q = polynomial!(s, r, 0.001_381_422_2, 0.008_368_899, 0.041_668_404, 0.166_665_2, 0.499_999_94);
-    let p = s.mul_add(s.mul(r, r), q, r);
-    (s.add(p, s.splat(1.0)), n)
+    let one = s.splat(1.0);
+    (s.mul_add(r, s.mul_add(r, q, one), one), n)
 }
 
 /// `exp(x)`: denormal, 0 and infinite where it should be; -inf gives 0.
@@ -118,7 +129,8 @@ fn tanh<S: Simd>(s: S, x: S::V) -> S::V {
     // which would cancel near 0.
     let (one, two) = (s.splat(1.0), s.splat(2.0));
     let square = s.mul(x, x);
-    let p = polynomial!(s, square, -0.005_704_987_3, 0.020_639_088, -0.053_739_715, 0.133_314_42, -0.333_332_8);
+    let p =
+        polynomial!(s, square, -0.005_704_987_3, 0.020_639_088, -0.053_739_715, 0.133_314_42, -0.333_332_8);
     let small = s.mul_add(s.mul(x, square), p, x);
 
     let t = abs(s, x);
@@ -142,8 +154,7 @@ fn gelu_erf<S: Simd>(s: S, x: S::V) -> S::V {
     let minus_half = s.splat(-0.5);
     let (p, n) = exp_parts(s, s.mul(square, minus_half), s.mul(rest, minus_half));
     let above = polynomial!(s, t, 0.004_222_137_3, 0.041_341_75, 0.185_329_32, 0.441_108_8, 0.5);
-    let below =
-        polynomial!(s, t, 0.010_583_231, 0.103_633_94, 0.475_000_95, 1.211_181, 1.680_102_6, 1.0);
+    let below = polynomial!(s, t, 0.010_583_231, 0.103_633_94, 0.475_000_95, 1.211_181, 1.680_102_6, 1.0);
     let tail = s.scale_by_pow2(s.mul(s.mul(t, s.div(above, below)), p), n);
     s.sub(s.max(s.splat(0.0), x), tail)
 }
@@ -170,6 +181,6 @@ fn square<S: Simd>(s: S, x: S::V) -> (S::V, S::V) {
 fn gelu_tanh<S: Simd>(s: S, x: S::V) -> S::V {
     // Beyond 30 either way σ is 0 or 1, and the cube must not overflow.
     let t = s.min(s.splat(30.0), s.max(s.splat(-30.0), x));
-    let cubic = s.mul_add(s.mul(t, t), s.splat(0.044_715 * 1.595_769_1), s.splat(1.595_769_1));
+    let cubic = s.mul_add(s.mul(t, t), s.splat(0.044_715 * 1.595_769_2), s.splat(1.595_769_2));
     gate(s, x, s.mul(t, cubic))
 }

@@ -223,7 +223,14 @@ fn products<S: Simd>(s: S, all: &Tile<'_>, out: &mut [f32], stride: usize) {
 
 /// Scales one query's scores, and makes those of keys that it does not see -inf.
 #[inline(always)]
-fn mask<S: Simd>(s: S, shape: &AttentionShape<'_>, query: usize, visible: usize, scale: f32, row: &mut [Line]) {
+fn mask<S: Simd>(
+    s: S,
+    shape: &AttentionShape<'_>,
+    query: usize,
+    visible: usize,
+    scale: f32,
+    row: &mut [Line],
+) {
     let end = match shape.mask.is_causal() {
         true => visible.min(shape.first.saturating_add(query + 1)),
         false => visible,

@@ -52,30 +52,37 @@ pub fn nearest<S: Simd>(s: S, table: &[Line], vocab: usize, d_model: usize, x: &
     let mut best = (0, f32::NEG_INFINITY);
     let lines = Line::count(d_model);
     let (Some(x), true) = (x.get(..d_model), lines > 0) else { return best };
-    let (x, tail) = x.as_chunks::<LANES>();
-    let tail = padded(tail, 0.0);
-    let mut token = 0;
-    while token < vocab {
-        let mut rows = [&[][..]; ROWS];
-        unroll!(R < ROWS {
-            // Beyond the last row, that row again: it cannot win twice.
-            let row = if token + R < vocab { token + R } else { vocab - 1 };
-            let Some(row) = table.get(row * lines..) else { return best };
-            let Some(row) = row.get(..lines) else { return best };
-            rows[R] = row;
-        });
-        let mut sums = [s.splat(0.0); ROWS];
-        for k in 0..lines {
-            let x = s.load(x.get(k).unwrap_or(&tail));
-            unroll!(R < ROWS { sums[R] = s.mul_add(s.load(&rows[R][k].0), x, sums[R]); });
-        }
-        unroll!(R < ROWS {
-            let score = s.sum(sums[R]);
-            if score > best.1 && token + R < vocab {
-                best = ((token + R) as u32, score);
+    let Some(table) = table.get(..vocab.saturating_mul(lines)) else { return best };
+    for (i, rows) in table.chunks(ROWS * lines).enumerate() {
+        let scores = dots::<S, ROWS>(s, rows, lines, x);
+        for (r, score) in scores.into_iter().take(rows.len() / lines).enumerate() {
+            if score > best.1 {
+                best = ((i * ROWS + r) as u32, score);
             }
-        });
-        token += ROWS;
+        }
     }
     best
+}
+
+/// The dot products of `x` with `R` rows of `lines` lines; 0 where there is no row.
+#[inline(always)]
+fn dots<S: Simd, const R: usize>(s: S, table: &[Line], lines: usize, x: &[f32]) -> [f32; R] {
+    let mut scores = [0.0; R];
+    let mut rows = [&[][..]; R];
+    unroll!(I < R {
+        // Beyond the last row, the first again.
+        let Some(first) = table.get(..lines) else { return scores };
+        let row = table.get(I * lines..).and_then(|row| row.get(..lines));
+        rows[I] = row.unwrap_or(first);
+    });
+    let mut sums = [s.splat(0.0); R];
+    let (x, tail) = x.as_chunks::<LANES>();
+    let tail = padded(tail, 0.0);
+    #[allow(clippy::needless_range_loop)] // It indexes every row.
+    for k in 0..lines {
+        let x = s.load(x.get(k).unwrap_or(&tail));
+        unroll!(I < R { sums[I] = s.mul_add(s.load(&rows[I][k].0), x, sums[I]); });
+    }
+    unroll!(I < R { scores[I] = s.sum(sums[I]); });
+    scores
 }

@@ -23,9 +23,9 @@ pub struct Matmul<'a> {
     pub cols: usize,
 }
 
-/// Steps of depth that a tile goes before the next rows have their turn: two panels of
-/// so many lines, and the rows of `x` beside them, stay in a first-level cache of 32 KiB.
-const DEPTH_BLOCK: usize = 192;
+/// Steps of depth that a tile goes before the next rows have their turn, so that its
+/// panels stay close: two panels of so many lines are 48 KiB.
+const DEPTH_BLOCK: usize = 384;
 
 /// `out[rows × cols] = act(x[rows × depth] · W[cols × depth]ᵀ + bias)`; `out` tells the rows.
 ///

@@ -115,9 +115,7 @@ impl SelfAttention<'_> {
         let query_key_value = super::part(query_key_value, rows * stride)?;
         let attended = super::part(attended, rows * width)?;
 
-        for (x, qkv) in
-            x.chunks(block * d_model).zip(query_key_value.chunks_mut((block * stride).max(1)))
-        {
+        for (x, qkv) in x.chunks(block * d_model).zip(query_key_value.chunks_mut((block * stride).max(1))) {
             let input = norm.before(run.cpu, place, x, sublayer)?;
             self.query_key_value.forward(run.cpu, input, Activation::Identity, qkv)?;
         }

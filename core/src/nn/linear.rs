@@ -45,13 +45,7 @@ impl<'w> Linear<'w> {
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.
-    pub fn forward(
-        &self,
-        cpu: Cpu,
-        x: &[f32],
-        activation: Activation,
-        out: &mut [f32],
-    ) -> Result<(), Error> {
+    pub fn forward(&self, cpu: Cpu, x: &[f32], activation: Activation, out: &mut [f32]) -> Result<(), Error> {
         cpu.matmul(x, self.depth, self.panels, self.bias, activation, out, self.cols)
     }
 }

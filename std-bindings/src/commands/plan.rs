@@ -52,7 +52,13 @@ pub(crate) fn plan(
         }
         group = region.group;
         let lives = if group == "session" { "always" } else { group };
-        writeln!(out, "{:>12} {:>12}  {lives:14} {}", region.offset * line, region.lines * line, region.name)?;
+        writeln!(
+            out,
+            "{:>12} {:>12}  {lives:14} {}",
+            region.offset * line,
+            region.lines * line,
+            region.name
+        )?;
     }
     Ok(())
 }

@@ -18,14 +18,19 @@ pub(crate) fn run(model: Option<&Path>, json: bool, texts: Vec<String>) -> Resul
     }
     // A person who types sees each answer at once; a file goes in pieces.
     let typed = stdin().is_terminal();
-    let progress = if typed || stdout().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let progress =
+        if typed || stdout().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let mut piece = Vec::new();
     for line in stdin().lock().lines() {
         piece.push(line.context("standard input must be UTF-8 text, one text a line")?);
         if typed || piece.len() == PIECE {
             answer(&mut runner, json, &piece, &mut reported)?;
             progress.inc(piece.len() as u64);
-            progress.set_message(format!("{} texts, {:.0} a second", progress.position(), progress.per_sec()));
+            progress.set_message(format!(
+                "{} texts, {:.0} a second",
+                progress.position(),
+                progress.per_sec()
+            ));
             piece.clear();
         }
     }

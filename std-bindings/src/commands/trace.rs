@@ -1,9 +1,9 @@
 //! `picoformer trace`: each step of the encoder–decoder, as a teacher would show it.
 
 use anyhow::{Context, Result, ensure};
+use picoformer::Runner;
 use picoformer::core::tokenize::{Tokenizer, Unit, words};
 use picoformer::trace::{Trace, Weights};
-use picoformer::Runner;
 use serde_json::json;
 use std::io::{Write, stdout};
 use std::path::Path;
@@ -19,7 +19,8 @@ pub(crate) fn trace(model: Option<&Path>, as_json: bool, text: &str) -> Result<(
     let image = runner.image()?;
     let config = *image.model().plan().config();
     let names = |tokenizer: Option<Tokenizer<'_>>, ids: &[u32]| -> Vec<String> {
-        let name = |id: &u32| tokenizer.and_then(|t| t.token(*id)).map_or_else(|| id.to_string(), str::to_owned);
+        let name =
+            |id: &u32| tokenizer.and_then(|t| t.token(*id)).map_or_else(|| id.to_string(), str::to_owned);
         ids.iter().map(name).collect()
     };
     let source_names = names(image.source_tokenizer(), &source);
@@ -49,7 +50,8 @@ pub(crate) fn trace(model: Option<&Path>, as_json: bool, text: &str) -> Result<(
     writeln!(out, "        tokens {source:?}\n")?;
     writeln!(out, "the encoder reads the whole source at once:")?;
     for step in trace.steps.iter().filter(|s| s.part.starts_with("encoder")) {
-        let place = if step.part.ends_with("embedding") { String::new() } else { format!("layer {}", step.layer) };
+        let place =
+            if step.part.ends_with("embedding") { String::new() } else { format!("layer {}", step.layer) };
         let numbers: Vec<String> = step.first.iter().map(|x| format!("{x:7.3}")).collect();
         let shape = format!("[{} × {}]", step.rows, step.d_model);
         writeln!(out, "  {:26} {place:8} {shape:12} last row: {} …", step.part, numbers.join(" "))?;
@@ -66,7 +68,8 @@ pub(crate) fn trace(model: Option<&Path>, as_json: bool, text: &str) -> Result<(
     writeln!(out, "\nthe decoder writes one token a step; its first step:")?;
     let per_token = 1 + config.decoder_layers as usize * 3;
     for step in trace.steps.iter().filter(|s| s.part.starts_with("decoder")).take(per_token) {
-        let place = if step.part.ends_with("embedding") { String::new() } else { format!("layer {}", step.layer) };
+        let place =
+            if step.part.ends_with("embedding") { String::new() } else { format!("layer {}", step.layer) };
         let numbers: Vec<String> = step.first.iter().map(|x| format!("{x:7.3}")).collect();
         let shape = format!("[{} × {}]", step.rows, step.d_model);
         writeln!(out, "  {:26} {place:8} {shape:12} last row: {} …", step.part, numbers.join(" "))?;
@@ -77,9 +80,19 @@ pub(crate) fn trace(model: Option<&Path>, as_json: bool, text: &str) -> Result<(
         trace.weights.iter().filter(move |w| w.site.part == part && w.site.layer == layer)
     };
     writeln!(out, "\nmasked self-attention, layer {layer}, head 0 (a token sees those before it; %):")?;
-    table(&mut out, &target_names, &target_names, of("decoder.self_attention").flat_map(|w: &Weights| w.head(0)))?;
+    table(
+        &mut out,
+        &target_names,
+        &target_names,
+        of("decoder.self_attention").flat_map(|w: &Weights| w.head(0)),
+    )?;
     writeln!(out, "\ncross-attention, layer {layer}, head 0 (a target token looks at the source; %):")?;
-    table(&mut out, &target_names, &source_names, of("decoder.cross_attention").flat_map(|w: &Weights| w.head(0)))?;
+    table(
+        &mut out,
+        &target_names,
+        &source_names,
+        of("decoder.cross_attention").flat_map(|w: &Weights| w.head(0)),
+    )?;
     let answer: Vec<&str> = target_names.iter().skip(1).map(String::as_str).collect();
     writeln!(out, "\nanswer: {}", answer.join(" "))?;
     Ok(())

@@ -62,8 +62,15 @@ fn main() -> Result<()> {
     println!("{} words, {:.0} a second", words.len(), words.len() as f64 / start.elapsed().as_secs_f64());
     println!("word error rate: {stress:.2} % with stress, {without:.2} % without");
     if arguments.check {
-        ensure!(words.len() == 12_565, "the split has 12,565 test words, this dictionary has {}", words.len());
-        ensure!((stress - 34.02).abs() <= 0.1 && (without - 28.38).abs() <= 0.1, "the model card says 34.02 % and 28.38 %");
+        ensure!(
+            words.len() == 12_565,
+            "the split has 12,565 test words, this dictionary has {}",
+            words.len()
+        );
+        ensure!(
+            (stress - 34.02).abs() <= 0.1 && (without - 28.38).abs() <= 0.1,
+            "the model card says 34.02 % and 28.38 %"
+        );
     }
     Ok(())
 }

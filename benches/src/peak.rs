@@ -1,0 +1,81 @@
+//! What this core's multipliers can do at best, measured without any kernel of ours:
+//! independent chains of multiply-adds in registers, of the width that a backend has.
+
+use picoformer_core::Cpu;
+
+/// Measures the peak of `cpu`'s instructions in GFLOP/s: the best of several runs of
+/// about half a millisecond. `None` where there is no such loop.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub fn peak(cpu: Cpu) -> Option<f64> {
+    let chains: fn(u64) -> f64 = match cpu.name() {
+        "baseline" => x86::baseline,
+        // SAFETY: a `Cpu` of this name exists only where the CPU has AVX2 and FMA.
+        "avx2" => |steps| unsafe { x86::avx2(steps) },
+        // SAFETY: a `Cpu` of this name exists only where the CPU has AVX-512F.
+        "avx512" => |steps| unsafe { x86::avx512(steps) },
+        _ => return None,
+    };
+    const STEPS: u64 = 1 << 18;
+    let once = |_| {
+        let start = std::time::Instant::now();
+        let flops = chains(STEPS);
+        flops / start.elapsed().as_nanos().max(1) as f64
+    };
+    (0..12).map(once).reduce(f64::max)
+}
+
+/// There is no loop for this architecture.
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+pub fn peak(_: Cpu) -> Option<f64> {
+    None
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+mod x86 {
+    use core::arch::x86_64::*;
+    use std::hint::black_box;
+
+    /// `$steps` steps of `$chains` chains `x = x * a + b`, which tend to 2 and stay
+    /// normal numbers. Gives the floating-point operations done.
+    macro_rules! chains {
+        ($steps:ident, $chains:literal, $lanes:literal, $splat:ident, $x:ident, $a:ident, $b:ident => $step:expr) => {{
+            let ($a, $b) = ($splat(black_box(0.5)), $splat(black_box(1.0)));
+            let mut all = [$splat(black_box(0.0)); $chains];
+            for _ in 0..$steps {
+                for x in &mut all {
+                    let $x = *x;
+                    *x = $step;
+                }
+            }
+            black_box(all);
+            ($steps * 2 * $chains * $lanes) as f64
+        }};
+    }
+
+    #[cfg(not(target_feature = "fma"))]
+    pub(super) fn baseline(steps: u64) -> f64 {
+        // SAFETY: SSE2 is part of the compile target.
+        chains!(steps, 12, 4, splat4, x, a, b => unsafe { _mm_add_ps(_mm_mul_ps(x, a), b) })
+    }
+
+    #[cfg(target_feature = "fma")]
+    pub(super) fn baseline(steps: u64) -> f64 {
+        // SAFETY: FMA is part of the compile target.
+        chains!(steps, 12, 4, splat4, x, a, b => unsafe { _mm_fmadd_ps(x, a, b) })
+    }
+
+    fn splat4(x: f32) -> __m128 {
+        // SAFETY: SSE2 is part of the compile target.
+        unsafe { _mm_set1_ps(x) }
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn avx2(steps: u64) -> f64 {
+        chains!(steps, 12, 8, _mm256_set1_ps, x, a, b => _mm256_fmadd_ps(x, a, b))
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn avx512(steps: u64) -> f64 {
+        chains!(steps, 16, 16, _mm512_set1_ps, x, a, b => _mm512_fmadd_ps(x, a, b))
+    }
+}
