@@ -1,6 +1,6 @@
 //! Every kernel on every backend, each checked against a plain loop before it is timed.
 //!
-//! Ids are `what__how`: `softmax_1024x128__avx2`. Criterion's `elem/s` is operations a
+//! Ids are `kernels/what__how`: `kernels/softmax_1024x128__avx2`. Criterion's `elem/s` is operations a
 //! second for matmul and attention (a multiply-add is two), numbers for activations, and
 //! bytes read and written for the rest. Matmul also prints its share of the peak.
 
@@ -14,9 +14,9 @@ use picoformer_core::{Cpu, Line};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// One benchmark `what__how`.
+/// One benchmark `kernels/what__how`.
 fn bench(c: &mut Criterion, what: &str, cpu: Cpu, work: Throughput, f: impl FnMut(&mut Bencher<'_>)) {
-    let mut group = c.benchmark_group("");
+    let mut group = c.benchmark_group("kernels");
     group.throughput(work);
     group.bench_function(format!("{what}__{}", cpu.name()), f);
 }
@@ -155,7 +155,17 @@ fn attention(c: &mut Criterion) {
             let (key, value) = (Buffer::random(2, keys * width), Buffer::random(3, keys * width));
             let mut packed_keys = vec![Line::ZERO; heads.key_lines(keys)];
             let mut packed_values = vec![Line::ZERO; heads.value_lines(keys)];
-            append_keys_values(heads, keys, 0, &key, &value, width, keys, &mut packed_keys, &mut packed_values);
+            append_keys_values(
+                heads,
+                keys,
+                0,
+                &key,
+                &value,
+                width,
+                keys,
+                &mut packed_keys,
+                &mut packed_values,
+            );
             for (mask, tag) in [(Mask::None, ""), (Mask::Causal, "_causal")] {
                 let first = keys - queries;
                 let capacity = keys;
@@ -164,7 +174,8 @@ fn attention(c: &mut Criterion) {
                 let mut out = Buffer::zeros(queries * width);
                 let mut scores = vec![Line::ZERO; score_lines(keys)];
                 let mut run = |out: &mut [f32]| {
-                    cpu.attention(&shape, &query, &packed_keys, &packed_values, &mut scores, out, None).unwrap();
+                    cpu.attention(&shape, &query, &packed_keys, &packed_values, &mut scores, out, None)
+                        .unwrap();
                 };
                 let visible = |i: usize| if mask == Mask::None { keys } else { first + i + 1 };
                 let what = format!("attention_12x32_{queries}x{keys}{tag}");

@@ -54,9 +54,9 @@ fn with_session(
     f(&mut model.session(&mut arena, cpu).unwrap());
 }
 
-/// One benchmark `what__how` of `work` tokens.
+/// One benchmark `models/what__how` of `work` tokens.
 fn bench(c: &mut Criterion, what: &str, cpu: Cpu, work: usize, mut f: impl FnMut()) {
-    let mut group = c.benchmark_group("");
+    let mut group = c.benchmark_group("models");
     group.throughput(Throughput::Elements(work as u64));
     group.bench_function(format!("{what}__{}", cpu.name()), |b| b.iter(&mut f));
 }
@@ -93,7 +93,16 @@ fn g2p(c: &mut Criterion) {
 
 fn ruaccent(c: &mut Criterion) {
     let Some(file) = fetched("ruaccent", "acc_model.pt", Family::Ruaccent) else { return };
-    RUACCENT
+    for (text, answer) in [
+        ("привет мир", "приве'т мир"),
+        (
+            "Хотел я зайти в замок, но ключ в замок не подошёл.",
+            "Хоте'л я зайти' в за'мок, но ключ в за'мок не подошёл.",
+        ),
+    ] {
+        let name = format!("ruaccent_letters{}", text.chars().count());
+        transform(c, &name, &file, text, answer, 1);
+    }
 }
 
 fn minilm(c: &mut Criterion) {

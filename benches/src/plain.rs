@@ -40,8 +40,7 @@ pub fn attention(query: &[f32], keys: &[f32], values: &[f32], width: usize, visi
 fn erf(x: f64) -> f64 {
     let (steps, f) = (400, |t: f64| (-t * t).exp());
     let h = x / f64::from(steps);
-    let inner: f64 =
-        (1..steps).map(|i| f(f64::from(i) * h) * if i % 2 == 1 { 4.0 } else { 2.0 }).sum();
+    let inner: f64 = (1..steps).map(|i| f(f64::from(i) * h) * if i % 2 == 1 { 4.0 } else { 2.0 }).sum();
     (f(0.0) + inner + f(x)) * h / 3.0 * std::f64::consts::FRAC_2_SQRT_PI
 }
 
