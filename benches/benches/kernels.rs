@@ -4,7 +4,7 @@
 //! second for matmul and attention (a multiply-add is two), numbers for activations, and
 //! bytes read and written for the rest. Matmul also prints its share of the peak.
 
-use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Bencher, Criterion, Throughput};
 use picoformer_benches::matmul::{Case, SHAPES};
 use picoformer_benches::peak::peak;
 use picoformer_benches::{Buffer, assert_near, median, plain, some};
@@ -212,18 +212,19 @@ fn nearest(c: &mut Criterion) {
     }
 }
 
-fn short() -> Criterion {
-    Criterion::default()
+fn main() {
+    let mut c = Criterion::default()
         .sample_size(15)
         .warm_up_time(Duration::from_millis(150))
         .measurement_time(Duration::from_millis(500))
         .nresamples(2000)
         .without_plots()
+        .configure_from_args();
+    matmul(&mut c);
+    softmax(&mut c);
+    norms(&mut c);
+    activations(&mut c);
+    attention(&mut c);
+    nearest(&mut c);
+    c.final_summary();
 }
-
-criterion_group! {
-    name = kernels;
-    config = short();
-    targets = matmul, softmax, norms, activations, attention, nearest
-}
-criterion_main!(kernels);

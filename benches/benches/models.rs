@@ -4,7 +4,7 @@
 //! what `tests/fetch-models.sh` fetches, or are skipped, loudly. Criterion's `elem/s` is
 //! tokens a second: of the answer, or of the text for an encoder.
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput};
 use picoformer::ModelFile;
 use picoformer::families::Family;
 use picoformer_benches::assert_near;
@@ -134,18 +134,16 @@ fn minilm(c: &mut Criterion) {
     }
 }
 
-fn short() -> Criterion {
-    Criterion::default()
+fn main() {
+    let mut c = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(600))
         .nresamples(2000)
         .without_plots()
+        .configure_from_args();
+    g2p(&mut c);
+    minilm(&mut c);
+    ruaccent(&mut c);
+    c.final_summary();
 }
-
-criterion_group! {
-    name = models;
-    config = short();
-    targets = g2p, minilm, ruaccent
-}
-criterion_main!(models);

@@ -28,3 +28,7 @@ pub use runner::{Answer, Runner};
 pub fn arena(lines: usize) -> Vec<picoformer_core::Line> {
     vec![picoformer_core::Line::ZERO; lines]
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
