@@ -10,6 +10,7 @@
 //! | [`kernels`] | matmul, softmax, norms, activations, attention, embedding, positions |
 //! | [`nn`] | the paper: attention, feed-forward, encoder, decoder, Transformer |
 //! | [`config`], [`plan`] | what a model is, as numbers; what it needs, as arithmetic |
+//! | [`arena`] | the buffers of a session, each with its shape |
 //! | [`model`], [`image`] | a plan with its weights; the file that holds both |
 //! | [`session`](Session) | sequences in progress, in an arena |
 //! | [`tokenize`] | text to tokens and back |
@@ -40,6 +41,7 @@
 
 #[macro_use]
 mod unroll;
+pub mod arena;
 mod buffers;
 pub mod config;
 #[allow(unsafe_code)]

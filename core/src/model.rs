@@ -13,7 +13,7 @@ pub struct Model<'w> {
 }
 
 impl<'w> Model<'w> {
-    /// Binds the weights, in the order of [`Model::describe`].
+    /// Binds the weights, in the order of [`describe`].
     ///
     /// Errors: [`Error::Weights`] if they are not exactly as long as the plan says.
     pub const fn new(plan: Plan, weights: &'w [Line]) -> Result<Self, Error> {

@@ -4,11 +4,11 @@
 
 use super::linear::{Linear, attention_width, heads};
 use super::{Run, Sequence, Site};
+use crate::arena::AttentionBuffers;
 use crate::config::Stack;
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values};
 use crate::parts::{HeadAxis, parts};
-use crate::plan::AttentionBuffers;
 use crate::{Config, Error, Line};
 
 const fn d_model(c: &Config) -> usize {

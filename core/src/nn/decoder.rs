@@ -1,10 +1,10 @@
 //! The decoder layer and the decoder (the paper, section 3.1).
 
 use super::{CrossAttention, FeedForward, KeyValues, Norm, Run, SelfAttention, Sequence};
+use crate::arena::Workspace;
 use crate::config::Stack;
 use crate::kernels::attention::Mask;
 use crate::parts::{Cut, Describe, Path, join, join_number, parts};
-use crate::plan::Workspace;
 use crate::{Config, Error, Line};
 
 const fn crosses(c: &Config) -> bool {

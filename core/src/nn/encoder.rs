@@ -1,9 +1,9 @@
 //! The encoder layer and the encoder (the paper, section 3.1).
 
 use super::{FeedForward, KeyValues, Norm, Run, SelfAttention, Sequence};
+use crate::arena::Workspace;
 use crate::kernels::attention::Mask;
 use crate::parts::{Cut, Describe, Path, join, join_number, parts};
-use crate::plan::Workspace;
 use crate::{Config, Error, Line};
 
 parts! { c;

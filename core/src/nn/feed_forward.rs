@@ -3,9 +3,9 @@
 use super::linear::Linear;
 use super::{Norm, Run};
 use crate::Error;
+use crate::arena::FeedForwardBuffers;
 use crate::kernels::activation::Activation;
 use crate::parts::{HeadAxis, parts};
-use crate::plan::FeedForwardBuffers;
 
 parts! { c;
     /// Two linear layers with the activation between them.
