@@ -1,8 +1,8 @@
 //! One table: backend × matmul shape, in GFLOP/s and as a share of the peak.
 //!
 //! Every round measures each backend's peak and each shape once, so that a slow moment of
-//! the machine is spread over all of them; the table has the medians. A share is the
-//! median of each round's own.
+//! the machine is spread over all of them. A measurement is the best of a few stretches of
+//! half a millisecond; the table has the rounds' medians, a share that of each round's own.
 
 use picoformer_benches::matmul::{Case, SHAPES};
 use picoformer_benches::median;
@@ -29,7 +29,7 @@ fn main() {
         return;
     }
 
-    const ROUNDS: usize = 21;
+    const ROUNDS: usize = 11;
     let mut peaks = vec![Vec::new(); cpus.len()];
     let mut rates = vec![Vec::new(); cpus.len() * cases.len()];
     let mut shares = rates.clone();
@@ -37,9 +37,7 @@ fn main() {
         for (i, &cpu) in cpus.iter().enumerate() {
             let before = peak(cpu);
             for (j, case) in cases.iter_mut().enumerate() {
-                // About two milliseconds at 20 GFLOP/s; the first run warms the caches.
-                case.run(cpu);
-                let rate = case.rate(cpu, (40_000_000 / case.flops()).max(1));
+                let rate = case.rate(cpu);
                 rates[i * SHAPES.len() + j].push(rate);
                 shares[i * SHAPES.len() + j].extend(before.map(|peak| 100.0 * rate / peak));
             }

@@ -26,9 +26,16 @@ impl<'w, 'a> Session<'w, 'a> {
         let need = model.plan().arena();
         let buffers = Buffers::carve(model.plan(), arena).ok_or(Error::Arena { need })?;
         buffers.sources.fill(Sequence::default());
-        buffers.targets.fill(Sequence::default());
         let batch = if model.plan().config().has_encoder() { 0 } else { model.plan().capacity().batch };
-        Ok(Session { cpu, model, buffers, batch })
+        let mut session = Session { cpu, model, buffers, batch };
+        session.clear_targets();
+        Ok(session)
+    }
+
+    /// Every target back to its start, where its last row is zeros.
+    fn clear_targets(&mut self) {
+        self.buffers.targets.fill(Sequence::default());
+        self.buffers.last.fill(0.0);
     }
 
     /// The model.
@@ -48,7 +55,7 @@ impl<'w, 'a> Session<'w, 'a> {
             return Err(Error::Batch { need: most });
         }
         self.batch = batch;
-        self.buffers.targets.fill(Sequence::default());
+        self.clear_targets();
         Ok(())
     }
 

@@ -159,3 +159,44 @@ fn an_embedding_is_nearest_to_itself() {
         }
     }
 }
+
+#[test]
+fn generation_goes_on_from_prompts_of_any_length_and_from_none() {
+    for (name, config) in small::families().into_iter().filter(|(_, c)| c.has_decoder()) {
+        let bench = Bench::new(config);
+        let capacity = Capacity { batch: 3, source: 8, target: 12, chunk: 2 };
+        let model = Model::new(bench.plan, &bench.blob).unwrap().with_capacity(capacity).unwrap();
+        let mut arena = vec![Line([f32::NAN; 16]); model.plan().arena()];
+        let prompts: [&[u32]; 3] = [&[], &[1, 5, 6], &[config.begin]];
+        for cpu in Cpu::all() {
+            let mut together = vec![Vec::new(); 3];
+            let mut session = model.session(&mut arena, cpu).unwrap();
+            let start =
+                |session: &mut picoformer_core::Session<'_, '_>, batch: usize| match config.has_encoder() {
+                    true => session.encode(&[&[3, 4, 5][..]; 3][..batch]).unwrap(),
+                    false => session.restart(batch).unwrap(),
+                };
+            start(&mut session, 3);
+            session.decode(&prompts).unwrap();
+            session.generate(6, |i, token| together[i].push(token)).unwrap();
+            for (i, prompt) in prompts.iter().enumerate() {
+                // One target, one token at a time, by the plain loop.
+                start(&mut session, 1);
+                let mut next = if prompt.is_empty() { vec![config.begin] } else { prompt.to_vec() };
+                let mut alone = Vec::new();
+                while alone.len() < 6 {
+                    let best = picoformer_core::kernels::embedding::argmax(session.decode(&[&next]).unwrap());
+                    if best == config.end {
+                        break;
+                    }
+                    alone.push(best);
+                    next = vec![best];
+                }
+                assert_eq!(together[i], alone, "{name}, target {i} on {}", cpu.name());
+            }
+            // Nothing decoded, nothing in the arena that matters: the scores are finite.
+            start(&mut session, 3);
+            assert!(session.decode(&[&[][..]; 3]).unwrap().iter().all(|x| x.is_finite()));
+        }
+    }
+}

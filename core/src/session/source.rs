@@ -47,7 +47,8 @@ impl Session<'_, '_> {
         source: impl Fn(usize) -> (&'t [u32], usize),
         watch: &mut dyn Watch,
     ) -> Result<(), Error> {
-        let plan = self.model.plan();
+        let model = self.model;
+        let plan = model.plan();
         let (c, capacity) = (plan.config(), plan.capacity());
         if !c.has_encoder() {
             return Err(Error::Missing("encoder"));
@@ -69,7 +70,7 @@ impl Session<'_, '_> {
             row += rows;
         }
         self.batch = batch;
-        self.buffers.targets.fill(Sequence::default());
+        self.clear_targets();
 
         let transformer = self.model.transformer();
         let mut run = Run { cpu: self.cpu, plan, layer: 0, watch };

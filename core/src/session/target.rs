@@ -71,27 +71,26 @@ impl Session<'_, '_> {
         if self.model.transformer().output_projection(&c).is_none() {
             return Err(Error::Missing("output projection"));
         }
-        let fresh = |t: &Sequence| t.at == 0;
-        let (begun, batch) = (!self.buffers.targets.iter().take(self.batch).any(fresh), self.batch);
-        let mut ended = true;
-        // A target that has ended holds no token: `u32::MAX` in `next_token`.
-        let next_token = &mut *self.buffers.next_token;
-        next_token.fill(u32::MAX);
-        for (next, target) in next_token.iter_mut().zip(&*self.buffers.targets).take(batch) {
-            if fresh(target) {
-                *next = c.begin;
+        // A target without a next token has ended, but for the first round: there all go.
+        let mut fresh = false;
+        self.buffers.next_token.fill(u32::MAX);
+        for (next, target) in self.buffers.next_token.iter_mut().zip(&*self.buffers.targets).take(self.batch)
+        {
+            if target.at == 0 {
+                (*next, fresh) = (c.begin, true);
             }
         }
-        if !begun {
+        if fresh {
             self.decode_next()?;
         }
+        let mut ended = true;
         for round in 0..=limit {
             // Read the scores of all targets, then choose for those still going.
             let vocab = c.target_vocab as usize;
             let (logits, next_token, targets) = self.logits_and_targets()?;
             let mut going = false;
             for (i, (next, logits)) in next_token.iter_mut().zip(logits.chunks_exact(vocab)).enumerate() {
-                if *next == u32::MAX && (round > 0 || !begun) {
+                if *next == u32::MAX && round > 0 {
                     continue;
                 }
                 let best = argmax(logits);
