@@ -218,7 +218,7 @@ impl Config {
             c.unit_length as u32,
             c.begin,
             c.end,
-            0,
+            0, // Reserved.
         ]
     }
 

@@ -294,7 +294,7 @@ impl Cpu {
         weights: Option<&mut [f32]>,
     ) -> Result<(), Error> {
         let (heads, queries, width) = (shape.heads, shape.queries, shape.heads.width());
-        if queries == 0 {
+        if queries == 0 || width == 0 {
             return Ok(());
         }
         check(shape.capacity, shape.keys)?;

@@ -64,10 +64,12 @@ impl core::fmt::Display for Error {
             Error::Weights { need } => write!(f, "the weights must be {need} lines of 64 bytes"),
             Error::Arena { need } => write!(f, "the arena needs {need} lines of 64 bytes"),
             Error::Shape { need } => {
-                write!(f, "a buffer is too short for its shape: it needs {need} elements")
+                write!(f, "a buffer does not fit its shape: {need} elements would")
             }
             Error::Token { token, vocab } => write!(f, "token {token} is not in the vocabulary of {vocab}"),
-            Error::Batch { need } => write!(f, "the batch must be {need} sequences"),
+            Error::Batch { need } => {
+                write!(f, "this session has {need} sequences: encode no more, decode as many")
+            }
             Error::Full { capacity } => {
                 write!(f, "a sequence is longer than the {capacity} positions planned")
             }
@@ -81,7 +83,9 @@ impl core::fmt::Display for Error {
                 )
             }
             Error::Checksum => write!(f, "the image is damaged: its checksum does not match its bytes"),
-            Error::Buffer { need } => write!(f, "the output buffer is too small: it needs {need}"),
+            Error::Buffer { need } => {
+                write!(f, "the text needs room for {need} tokens (or bytes, when decoding)")
+            }
         }
     }
 }

@@ -167,8 +167,11 @@ pub fn header(config: &Config, name: &str, weights: u64, source: u64, target: u6
         }
     };
     let total = match target {
-        0 => HEADER as u64 + weights + source,
-        _ => HEADER as u64 + weights + source.next_multiple_of(64) + target,
+        0 => (HEADER as u64).saturating_add(weights).saturating_add(source),
+        _ => (HEADER as u64)
+            .saturating_add(weights)
+            .saturating_add(source.div_ceil(64).saturating_mul(64))
+            .saturating_add(target),
     };
     put(0, &MAGIC);
     put(8, &VERSION.to_le_bytes());

@@ -22,7 +22,7 @@ pub mod linear;
 pub mod norm;
 pub mod transformer;
 
-pub use attention::{CrossAttention, KeyValues, SelfAttention};
+pub use attention::{Caches, CrossAttention, KeyValues, SelfAttention};
 pub use decoder::{Decoder, DecoderLayer};
 pub use embedding::{Embedding, Table};
 pub use encoder::{Encoder, EncoderLayer};
@@ -41,7 +41,7 @@ pub struct Sequence {
     pub row: u32,
     /// Its rows.
     pub rows: u32,
-    /// The position of its first row.
+    /// The position of its first row: what the caches hold already.
     pub at: u32,
     /// How many of its positions, from the front, are attended to: all, or those
     /// before its padding.
@@ -60,12 +60,38 @@ pub struct Site {
 }
 
 /// Whoever wants to see the steps of a run.
+///
+/// ```
+/// # use picoformer_core::{Config, Cpu, Line, Model, Plan};
+/// use picoformer_core::nn::{Site, Watch};
+///
+/// /// Keeps the weights of the encoder's first attention.
+/// struct First([f32; 2 * 3 * 3]);
+///
+/// impl Watch for First {
+///     fn weights(&mut self, site: Site, heads: usize, queries: usize, keys: usize) -> Option<&mut [f32]> {
+///         assert_eq!((site.part, heads, queries, keys), ("encoder.self_attention", 2, 3, 3));
+///         (site.layer == 0).then_some(&mut self.0)
+///     }
+/// }
+/// # let plan = Plan::new(Config { d_model: 32, heads: 2, d_ff: 8, source_vocab: 9, target_vocab: 9, ..Config::PAPER })?;
+/// # let (weights, mut arena) = (vec![Line::ZERO; plan.weights()], vec![Line::ZERO; plan.arena()]);
+/// # let mut session = Model::new(plan, &weights)?.session(&mut arena, Cpu::detect())?;
+/// let mut first = First([0.0; 18]);
+/// session.encode_watched(&[&[3, 4, 5]], &mut first)?;
+/// assert!((first.0[..3].iter().sum::<f32>() - 1.0).abs() < 1e-6);
+/// # Ok::<(), picoformer_core::Error>(())
+/// ```
 pub trait Watch {
-    /// The residual stream `x[rows × d_model]` after a step of a layer.
+    /// The residual stream `x[rows × d_model]` after a step of a layer: `part` is
+    /// `encoder` or `decoder`, then `.embedding`, `.self_attention`, `.cross_attention` or
+    /// `.feed_forward`.
     fn step(&mut self, _part: &'static str, _layer: usize, _d_model: usize, _x: &[f32]) {}
 
     /// Memory for the attention weights `[heads × queries × keys]` that are about
-    /// to be computed, from whoever wants them.
+    /// to be computed, from whoever wants them; they are there when the run returns. Too
+    /// short a slice is none. A decoder asks once for every chunk of tokens and layer:
+    /// its last query is at position `keys - 1`.
     fn weights(&mut self, _site: Site, _heads: usize, _queries: usize, _keys: usize) -> Option<&mut [f32]> {
         None
     }

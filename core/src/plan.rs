@@ -85,7 +85,7 @@ impl Plan {
             !matches!(c.activation, Activation::Tanh | Activation::Sigmoid | Activation::Exp), "activation must be relu, gelu_erf, gelu_tanh, silu or none";
             !c.shared_embedding || matches!(c.stack, Stack::EncoderDecoder), "a shared embedding needs encoder and decoder";
             !c.shared_embedding || c.source_vocab == c.target_vocab, "a shared embedding needs equal vocabularies";
-            c.has_decoder() || matches!(c.output, Output::None), "an output projection needs a decoder";
+            c.has_decoder() || matches!(c.output, Output::None), "an output projection needs a decoder: an encoder has Output::None";
             !c.has_decoder() || (c.begin < c.target_vocab && c.end < c.target_vocab), "begin and end must be tokens of the target";
             matches!(c.norm, NormKind::Layer | NormKind::Rms), "norm";
         }
@@ -117,8 +117,14 @@ impl Plan {
         let source = cut(capacity.source, c.source_context, c.has_encoder());
         let target = cut(capacity.target, c.target_context, c.has_decoder());
         let chunk = if capacity.chunk > target { target } else { capacity.chunk };
-        if capacity.batch == 0 || (c.has_encoder() && source == 0) || (c.has_decoder() && chunk == 0) {
-            return Err(Error::Config("a capacity must not be zero"));
+        if capacity.batch == 0 {
+            return Err(Error::Config("the capacity's batch must be at least 1"));
+        }
+        if c.has_encoder() && source == 0 {
+            return Err(Error::Config("the capacity's source must be at least 1 token"));
+        }
+        if c.has_decoder() && (target == 0 || chunk == 0) {
+            return Err(Error::Config("the capacity's target and chunk must be at least 1 token"));
         }
         self.capacity = Capacity { batch: capacity.batch, source, target, chunk };
         let longest = (if source > target { source } else { target }) as u64;

@@ -5,7 +5,7 @@ mod target;
 
 use crate::arena::{Buffers, Workspace};
 use crate::kernels::embedding::argmax;
-use crate::nn::{KeyValues, Sequence};
+use crate::nn::{Caches, Sequence};
 use crate::{Cpu, Error, Line, Model, Plan};
 
 /// A batch of sequences in progress.
@@ -93,28 +93,15 @@ fn check_tokens(tokens: &[u32], vocab: u32) -> Result<(), Error> {
     }
 }
 
-/// One layer's part of the caches.
-fn layer_cache<'k>(
-    plan: &Plan,
-    layer: usize,
-    capacity: usize,
-    keys: &'k mut [Line],
-    values: &'k mut [Line],
-) -> KeyValues<'k> {
-    let (heads, batch) = (plan.heads(), plan.capacity().batch);
-    let (key, value) = (batch * heads.key_lines(capacity), batch * heads.value_lines(capacity));
-    KeyValues {
-        heads,
-        capacity,
-        keys: keys.get_mut(layer * key..(layer + 1) * key).unwrap_or_default(),
-        values: values.get_mut(layer * value..(layer + 1) * value).unwrap_or_default(),
-    }
+/// The arena's keys and values as a decoder's caches.
+fn caches<'k>(plan: &Plan, capacity: usize, keys: &'k mut [Line], values: &'k mut [Line]) -> Caches<'k> {
+    Caches { heads: plan.heads(), capacity, batch: plan.capacity().batch, keys, values }
 }
 
 fn rows<'x>(x: &'x [f32], s: &Sequence, d_model: usize) -> &'x [f32] {
-    x.get(s.row as usize * d_model..(s.row + s.rows) as usize * d_model).unwrap_or(&[])
+    x.get(s.row as usize * d_model..(s.row as usize + s.rows as usize) * d_model).unwrap_or(&[])
 }
 
 fn rows_mut<'x>(x: &'x mut [f32], s: &Sequence, d_model: usize) -> &'x mut [f32] {
-    x.get_mut(s.row as usize * d_model..(s.row + s.rows) as usize * d_model).unwrap_or_default()
+    x.get_mut(s.row as usize * d_model..(s.row as usize + s.rows as usize) * d_model).unwrap_or_default()
 }

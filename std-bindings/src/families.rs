@@ -31,6 +31,20 @@ impl Family {
     pub fn convert(self, input: &Path) -> Result<Vec<u8>> {
         let source = Source::open(input)?;
         let folder = input.parent().unwrap_or(Path::new(""));
+        // Told by a tensor of its own, before the files beside it are looked for.
+        let (first, files) = match self {
+            Family::G2p => ("src_embed.weight", "a model.npz, with vocab.json beside it"),
+            Family::Bert => (
+                "embeddings.word_embeddings.weight",
+                "a model.safetensors, with config.json and vocab.txt beside it",
+            ),
+            Family::Ruaccent => ("embed.char_embed.weight", "an acc_model.pt, with vocab.json beside it"),
+        };
+        ensure!(
+            source.contains(first),
+            "{} is not of this family, which reads {files}: it has no tensor {first:?}",
+            input.display()
+        );
         match self {
             Family::G2p => g2p(&source, folder),
             Family::Bert => bert(&source, folder),

@@ -25,7 +25,8 @@ impl ModelFile {
     }
 
     /// Maps an image file and checks that it is one, and undamaged.
-    pub fn open(path: &Path) -> Result<Self> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
         let file = crate::source::map(path)?;
         let file = ModelFile::Mapped(file);
         let image = file.image().with_context(|| format!("{}", path.display()))?;

@@ -42,9 +42,10 @@ enum Command {
         /// The other.
         b: String,
     },
-    /// Convert a trained model's weights, with its vocabulary beside them, to an image.
+    /// Convert a trained model's weights to an image.
     Convert {
-        /// g2p, bert or ruaccent.
+        /// g2p (a model.npz, vocab.json beside it), bert (a model.safetensors, config.json and
+        /// vocab.txt beside it) or ruaccent (an acc_model.pt, vocab.json beside it).
         family: String,
         /// The weight file (.safetensors, .npz or .pt).
         input: PathBuf,
@@ -76,7 +77,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show each step of the encoder–decoder on a text, with attention weights.
+    /// Show each step of the model on a text (of a word model: its first word), with attention weights.
     Trace {
         /// The model; without it, the embedded one.
         #[arg(long, value_name = "FILE.pf")]
@@ -90,7 +91,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        // Help and version are answers; whatever else is wrong is one line.
+        Err(asked) if !asked.use_stderr() => asked.exit(),
+        Err(wrong) => {
+            let text = wrong.to_string();
+            let line = text.lines().next().unwrap_or("").trim_start_matches("error: ");
+            eprintln!("picoformer: {line} (see picoformer --help)");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match cli.command {
         Command::Run { model, json, text } => commands::run::run(model.as_deref(), json, text),
         Command::Similarity { model, json, a, b } => commands::similarity::similarity(&model, json, &a, &b),
         Command::Convert { family, input, out } => commands::convert::convert(&family, &input, &out),

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use picoformer_core::nn::Watch;
 use picoformer_core::tokenize::{Tokenizer, Unit, words};
 use picoformer_core::{Capacity, Cpu, Error, Image, Line, Model, Session};
+use std::path::Path;
 
 /// What a model made of a text.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +34,11 @@ impl Runner {
     /// A runner of the embedded default model.
     pub fn open_default() -> Result<Self> {
         Self::new(ModelFile::embedded())
+    }
+
+    /// A runner of an image file.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::new(ModelFile::open(path)?)
     }
 
     /// A runner of any image, on the fastest kernels of this CPU.
@@ -81,6 +87,12 @@ impl Runner {
         let join = if tokenizer.unit() == Unit::Word { "  " } else { " " };
         let units: Vec<&str> = units.iter().map(String::as_str).collect();
         let mut whole = Answer::default();
+        // Punctuation only separates words; figures are something that the model cannot read.
+        if tokenizer.unit() == Unit::Word {
+            text.chars().filter(|c| c.is_numeric()).for_each(|c| whole.unknown.push(c));
+            whole.unknown.sort_unstable();
+            whole.unknown.dedup();
+        }
         for (i, answer) in self.transform_units(&units)?.into_iter().enumerate() {
             if i > 0 {
                 whole.text.push_str(join);
@@ -115,12 +127,12 @@ impl Runner {
                     image.target_tokenizer().context("this model has no tokenizer for its target")?;
                 session.encode(&sources)?;
                 let mut tokens = vec![Vec::new(); sources.len()];
-                // An answer that is cut is told by its length: it has no end.
-                session.generate(usize::MAX - 1, |sequence, token| tokens[sequence].push(token))?;
-                let capacity = image.model().plan().config().target_context as usize;
+                let ended = session.generate(usize::MAX, |sequence, token| tokens[sequence].push(token))?;
+                // The begin token and a cut answer fill the context.
+                let full = image.model().plan().config().target_context as usize - 1;
                 for (answer, tokens) in batch.iter_mut().zip(&tokens) {
                     (answer.text, answer.tokens) = (decode(&target, tokens)?, tokens.len());
-                    answer.cut = tokens.len() >= capacity;
+                    answer.cut = !ended && tokens.len() >= full;
                 }
                 Ok(())
             })?;
@@ -129,7 +141,7 @@ impl Runner {
         Ok(answers)
     }
 
-    /// The vector of each text; texts of different lengths share a batch.
+    /// The vector of each text, from the encoder; texts of different lengths share a batch.
     pub fn embed(&mut self, texts: &[&str]) -> Result<Vec<Vec<f32>>> {
         let mut vectors = Vec::with_capacity(texts.len());
         for texts in texts.chunks(self.batch) {
@@ -167,7 +179,7 @@ impl Runner {
             let config = *image.model().plan().config();
             if config.has_decoder() {
                 session.encode(&[&source])?;
-                session.generate(usize::MAX - 1, |_, token| target.push(token))?;
+                session.generate(usize::MAX, |_, token| target.push(token))?;
             }
             session.encode_watched(&[&source], watch)?;
             if config.has_decoder() {

@@ -41,6 +41,7 @@ pub struct Source {
 pub(crate) fn map(path: &Path) -> Result<Mmap> {
     let file = path.display();
     let handle = File::open(path).with_context(|| format!("{file} cannot be opened"))?;
+    ensure!(handle.metadata()?.is_file(), "{file} is not a regular file");
     // SAFETY: the mapping is only ever read, and plain bytes have no invalid value. That nobody
     // changes the file underneath is asked of the caller, in the documentation of `Source::open`.
     unsafe { Mmap::map(&handle) }.with_context(|| format!("{file} cannot be mapped"))

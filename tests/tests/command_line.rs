@@ -68,7 +68,7 @@ fn run_gives_the_phonemes_of_words_and_texts() {
     let words = prints(&["run", "hello", "o'clock"]);
     let (hello, clock) = words.trim_end().split_once('\n').unwrap();
     assert_eq!((hello, clock), ("HH EH1 L OW0", "OW0 K L AA1 K"));
-    assert_eq!(prints(&["run", "  Hello -- O’CLOCK! 42"]), format!("{hello}  {clock}\n"));
+    assert_eq!(prints(&["run", "  Hello -- O’CLOCK!"]), format!("{hello}  {clock}\n"));
     assert_eq!(prints(&["run", ""]), "\n");
     assert_eq!(prints(&["run", "?!"]), "\n");
 }
@@ -84,7 +84,7 @@ fn run_reads_standard_input_a_text_a_line() {
     child.stdin.take().unwrap().write_all(&[0xff, 0xfe, b'\n']).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("UTF-8"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("line 1 of standard input is not UTF-8"));
 }
 
 #[test]
@@ -94,6 +94,9 @@ fn an_unknown_character_is_reported_once_and_the_rest_goes_on() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(said.matches('é').count(), 1, "{said}");
     assert_eq!(String::from_utf8(output.stdout).unwrap().lines().count(), 3);
+    // Figures are not letters, and not nothing either.
+    let said = String::from_utf8(run_with(&["run", "route 66"], "").stderr).unwrap();
+    assert_eq!(said.matches('6').count(), 1, "{said}");
     let json: Value = serde_json::from_str(&prints(&["run", "--json", "café"])).unwrap();
     assert_eq!(json["unknown"][0], "é");
 }
@@ -153,6 +156,19 @@ fn a_missing_damaged_cut_or_foreign_model_is_one_clear_line() {
 }
 
 #[test]
+fn a_wrong_argument_is_one_line_too_and_help_is_no_error() {
+    for wrong in
+        [&["run", "--bogus"][..], &["plan", "--batch", "-1"], &["similarity", "a", "b"], &["nonsense"], &[]]
+    {
+        refused(wrong);
+    }
+    assert!(refused(&["plan", "--source", "0"]).contains("source"));
+    assert!(refused(&["plan", "--batch", "0"]).contains("batch"));
+    assert!(refused(&["run", "--model", env!("CARGO_MANIFEST_DIR"), "a"]).contains("not a regular file"));
+    assert!(prints(&["--help"]).contains("trace") && prints(&["--version"]).contains("picoformer"));
+}
+
+#[test]
 fn convert_leaves_nothing_behind_when_it_fails() {
     let folder = scratch("convert");
     let out = folder.join("out.pf");
@@ -202,6 +218,7 @@ fn bert_is_converted_and_compares_sentences() {
     let folder = scratch("bert");
     let (out, input) = (folder.join("minilm.pf"), input.to_str().unwrap().to_owned());
     let out = out.to_str().unwrap();
+    assert!(refused(&["convert", "ruaccent", &input, out]).contains("not of this family"));
     prints(&["convert", "bert", &input, out]);
     let cosine =
         |a: &str, b: &str| prints(&["similarity", "--model", out, a, b]).trim().parse::<f64>().unwrap();

@@ -189,7 +189,7 @@ fn decoder_layers_are_pytorchs() {
             let mut run = Run { cpu, plan: &plan, layer: 0, watch: &mut watch };
             let layer = model.transformer().decoder.layers(plan.config()).next().unwrap();
             let buffers = workspace.attention().unwrap();
-            layer.cross_attention.remember(&run, &spans(sources), &memory, &mut theirs, buffers).unwrap();
+            layer.cross_attention.fill_cache(&run, &spans(sources), &memory, &mut theirs, buffers).unwrap();
             layer
                 .forward(
                     &mut run,

@@ -22,19 +22,19 @@ impl Heads {
 
     /// Floats of all heads in a row.
     pub const fn width(self) -> usize {
-        self.heads * self.head_lines() * LANES
+        self.heads.saturating_mul(self.head_lines()).saturating_mul(LANES)
     }
 
     /// Lines of `capacity` packed keys: for each head `ceil(capacity / 16)` panels of
     /// `head_size` lines; line `k` of panel `p` holds feature `k` of keys `16p..16p + 16`.
     pub const fn key_lines(self, capacity: usize) -> usize {
-        self.heads * capacity.div_ceil(LANES) * self.head_size
+        self.heads.saturating_mul(capacity.div_ceil(LANES)).saturating_mul(self.head_size)
     }
 
     /// Lines of `capacity` packed values: for each head `head_lines` panels of `capacity`
     /// lines; line `t` of panel `j` holds features `16j..16j + 16` of value `t`.
     pub const fn value_lines(self, capacity: usize) -> usize {
-        self.heads * self.head_lines() * capacity
+        self.heads.saturating_mul(self.head_lines()).saturating_mul(capacity)
     }
 }
 
@@ -256,7 +256,8 @@ fn mask<S: Simd>(
 
 /// Packs `count` rows of keys and of values, each `stride` floats after the last and
 /// `heads.width()` floats wide, at positions `at` on of buffers for `capacity` (see
-/// [`Heads::key_lines`] and [`Heads::value_lines`]). What is beyond them is left out.
+/// [`Heads::key_lines`] and [`Heads::value_lines`]; nothing is packed into shorter ones).
+/// What is beyond them, or missing in `key` and `value`, is left out.
 pub fn append_keys_values(
     heads: Heads,
     capacity: usize,
@@ -269,10 +270,15 @@ pub fn append_keys_values(
     values: &mut [Line],
 ) {
     let (head_size, head_lines) = (heads.head_size, heads.head_lines());
+    let small = keys.len() < heads.key_lines(capacity) || values.len() < heads.value_lines(capacity);
+    if small || heads.width() == 0 {
+        return;
+    }
     for row in 0..count.min(capacity.saturating_sub(at)) {
-        let (t, from) = (at + row, row * stride);
+        let Some(from) = row.checked_mul(stride) else { return };
+        let t = at + row;
         for head in 0..heads.heads {
-            let from = from + head * head_lines * LANES;
+            let from = from.saturating_add(head * head_lines * LANES);
             let panel = (head * capacity.div_ceil(LANES) + t / LANES) * head_size;
             let lines = keys.get_mut(panel..).unwrap_or_default();
             let features = key.get(from..).unwrap_or_default();

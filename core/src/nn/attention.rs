@@ -55,6 +55,36 @@ pub struct KeyValues<'a> {
     pub values: &'a mut [Line],
 }
 
+/// The packed keys and values of every layer of a decoder.
+#[derive(Debug)]
+pub struct Caches<'a> {
+    /// The heads they are packed for.
+    pub heads: Heads,
+    /// Positions of a slot.
+    pub capacity: usize,
+    /// Slots of a layer: one a sequence.
+    pub batch: usize,
+    /// `[layer × sequence]` slots of `heads.key_lines(capacity)` lines.
+    pub keys: &'a mut [Line],
+    /// `[layer × sequence]` slots of `heads.value_lines(capacity)` lines.
+    pub values: &'a mut [Line],
+}
+
+impl Caches<'_> {
+    /// One layer's slots.
+    pub fn layer(&mut self, layer: usize) -> KeyValues<'_> {
+        let (heads, capacity) = (self.heads, self.capacity);
+        let keys = self.batch.saturating_mul(heads.key_lines(capacity));
+        let values = self.batch.saturating_mul(heads.value_lines(capacity));
+        KeyValues {
+            heads,
+            capacity,
+            keys: self.keys.chunks_exact_mut(keys.max(1)).nth(layer).unwrap_or_default(),
+            values: self.values.chunks_exact_mut(values.max(1)).nth(layer).unwrap_or_default(),
+        }
+    }
+}
+
 impl KeyValues<'_> {
     fn slot(&mut self, sequence: usize) -> (&mut [Line], &mut [Line]) {
         let (keys, values) = (self.heads.key_lines(self.capacity), self.heads.value_lines(self.capacity));
@@ -86,14 +116,17 @@ fn attend(
     scores: &mut [Line],
     out: &mut [f32],
 ) -> Result<(), Error> {
+    let need = shape.heads.heads.saturating_mul(shape.queries).saturating_mul(shape.keys);
     let weights = run.watch.weights(site, shape.heads.heads, shape.queries, shape.keys);
+    let weights = weights.filter(|weights| weights.len() >= need);
     let (keys, values) = cache.slot(site.sequence);
     run.cpu.attention(&shape, query, keys, values, scores, out, weights)
 }
 
 impl SelfAttention<'_> {
-    /// Reads `input(block)` for every block of rows of `x`, attends, and hands each
-    /// block of the result to `output(x block, result block)`.
+    /// The sublayer with its residual connection, in place over `x[rows × d_model]`:
+    /// queries, keys and values a block of rows at a time, attention a sequence at a time,
+    /// then the output projection and `norm` a block at a time.
     ///
     /// Keys and values join `cache` at each sequence's `at`; a query sees the
     /// sequence's keys as far as `mask` and its `keep` allow.
@@ -115,7 +148,9 @@ impl SelfAttention<'_> {
         let query_key_value = super::part(query_key_value, rows * stride)?;
         let attended = super::part(attended, rows * width)?;
 
-        for (x, qkv) in x.chunks(block * d_model).zip(query_key_value.chunks_mut((block * stride).max(1))) {
+        for (x, qkv) in
+            x.chunks((block * d_model).max(1)).zip(query_key_value.chunks_mut((block * stride).max(1)))
+        {
             let input = norm.before(run.cpu, place, x, sublayer)?;
             self.query_key_value.forward(run.cpu, input, Activation::Identity, qkv)?;
         }
@@ -135,7 +170,9 @@ impl SelfAttention<'_> {
             let out = attended.get_mut(row * width..(row + rows) * width).unwrap_or_default();
             attend(run, run.site(part, i), shape, query, cache, scores, out)?;
         }
-        for (x, attended) in x.chunks_mut(block * d_model).zip(attended.chunks((block * width).max(1))) {
+        for (x, attended) in
+            x.chunks_mut((block * d_model).max(1)).zip(attended.chunks((block * width).max(1)))
+        {
             let sublayer = super::part(sublayer, x.len())?;
             self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
             norm.after(run.cpu, place, x, sublayer)?;
@@ -146,7 +183,7 @@ impl SelfAttention<'_> {
 
 impl CrossAttention<'_> {
     /// Makes the keys and values of every source in `memory[rows × d_model]`.
-    pub fn remember(
+    pub fn fill_cache(
         &self,
         run: &Run<'_>,
         sources: &[Sequence],
@@ -182,12 +219,12 @@ impl CrossAttention<'_> {
         let query = super::part(query, rows * width)?;
         let attended = super::part(attended, rows * width)?;
 
-        for (x, query) in x.chunks(block * d_model).zip(query.chunks_mut((block * width).max(1))) {
+        for (x, query) in x.chunks((block * d_model).max(1)).zip(query.chunks_mut((block * width).max(1))) {
             let input = norm.before(run.cpu, place, x, sublayer)?;
             self.query.forward(run.cpu, input, Activation::Identity, query)?;
         }
         for (i, (target, source)) in targets.iter().zip(sources).enumerate() {
-            let rows = target.row as usize * width..(target.row + target.rows) as usize * width;
+            let rows = target.row as usize * width..(target.row as usize + target.rows as usize) * width;
             let shape = AttentionShape {
                 heads,
                 queries: target.rows as usize,
@@ -201,7 +238,9 @@ impl CrossAttention<'_> {
             let out = attended.get_mut(rows).unwrap_or_default();
             attend(run, run.site("decoder.cross_attention", i), shape, query, cache, scores, out)?;
         }
-        for (x, attended) in x.chunks_mut(block * d_model).zip(attended.chunks((block * width).max(1))) {
+        for (x, attended) in
+            x.chunks_mut((block * d_model).max(1)).zip(attended.chunks((block * width).max(1)))
+        {
             let sublayer = super::part(sublayer, x.len())?;
             self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
             norm.after(run.cpu, place, x, sublayer)?;

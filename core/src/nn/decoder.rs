@@ -1,6 +1,6 @@
 //! The decoder layer and the decoder (the paper, section 3.1).
 
-use super::{CrossAttention, FeedForward, KeyValues, Norm, Run, SelfAttention, Sequence};
+use super::{Caches, CrossAttention, FeedForward, KeyValues, Norm, Run, SelfAttention, Sequence};
 use crate::arena::Workspace;
 use crate::config::Stack;
 use crate::kernels::attention::Mask;
@@ -32,26 +32,26 @@ parts! { c;
 
 impl DecoderLayer<'_> {
     /// The layer, in place over `x[rows × d_model]`. `targets` say which rows are
-    /// whose and where they stand; `own` are the keys and values of the positions
-    /// before, `theirs` those of the sources.
+    /// whose and where they stand; `self_cache` has the keys and values of the positions
+    /// before, `cross_cache` those of the sources.
     pub fn forward(
         &self,
         run: &mut Run<'_>,
         targets: &[Sequence],
         sources: &[Sequence],
         x: &mut [f32],
-        own: &mut KeyValues<'_>,
-        theirs: &mut KeyValues<'_>,
+        self_cache: &mut KeyValues<'_>,
+        cross_cache: &mut KeyValues<'_>,
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
-        // x = norm1(x + self_attention(x))
+        // x = norm1(x + self_attention(x)); pre-norm: x + self_attention(norm1(x))
         let (part, buffers) = ("decoder.self_attention", workspace.attention()?);
-        self.self_attention.forward(run, part, targets, Mask::Causal, x, &self.norm1, own, buffers)?;
+        self.self_attention.forward(run, part, targets, Mask::Causal, x, &self.norm1, self_cache, buffers)?;
         run.show(part, x);
         // x = norm2(x + cross_attention(x, memory))
         if crosses(run.plan.config()) {
             let buffers = workspace.attention()?;
-            self.cross_attention.forward(run, targets, sources, x, &self.norm2, theirs, buffers)?;
+            self.cross_attention.forward(run, targets, sources, x, &self.norm2, cross_cache, buffers)?;
             run.show("decoder.cross_attention", x);
         }
         // x = norm3(x + feed_forward(x))
@@ -100,5 +100,41 @@ impl<'w> Decoder<'w> {
     pub fn layers(&self, c: &Config) -> impl Iterator<Item = DecoderLayer<'w>> {
         let lines = (DecoderLayer::lines(c) as usize).max(1);
         self.layers.chunks_exact(lines).map(move |blob| DecoderLayer::cut(&mut Cut(blob), c))
+    }
+
+    /// Makes every layer's keys and values of the sources in `memory[rows × d_model]`.
+    pub fn fill_cross_caches(
+        &self,
+        run: &Run<'_>,
+        sources: &[Sequence],
+        memory: &[f32],
+        cross: &mut Caches<'_>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<(), Error> {
+        for (i, layer) in self.layers(run.plan.config()).enumerate() {
+            let buffers = workspace.attention()?;
+            layer.cross_attention.fill_cache(run, sources, memory, &mut cross.layer(i), buffers)?;
+        }
+        Ok(())
+    }
+
+    /// All layers, in place over `x[rows × d_model]`: new positions of `targets`, after
+    /// those in the caches.
+    pub fn forward(
+        &self,
+        run: &mut Run<'_>,
+        targets: &[Sequence],
+        sources: &[Sequence],
+        x: &mut [f32],
+        own: &mut Caches<'_>,
+        cross: &mut Caches<'_>,
+        workspace: &mut Workspace<'_>,
+    ) -> Result<(), Error> {
+        let plan = run.plan;
+        for (i, layer) in self.layers(plan.config()).enumerate() {
+            run.layer = i;
+            layer.forward(run, targets, sources, x, &mut own.layer(i), &mut cross.layer(i), workspace)?;
+        }
+        self.norm.forward(run.cpu, x, None)
     }
 }

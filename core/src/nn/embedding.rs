@@ -56,7 +56,7 @@ impl Embedding<'_> {
     pub fn forward(&self, run: &Run<'_>, tokens: &[u32], first: usize, x: &mut [f32]) -> Result<(), Error> {
         let (c, d_model) = (run.plan.config(), self.tokens.d_model);
         let scale = if c.scaled_embedding { libm::sqrtf(d_model as f32) } else { 1.0 };
-        for (&token, row) in tokens.iter().zip(x.chunks_exact_mut(d_model)) {
+        for (&token, row) in tokens.iter().zip(x.chunks_exact_mut(d_model.max(1))) {
             self.token(run, token, scale, row)?;
         }
         match c.positions {
@@ -65,8 +65,12 @@ impl Embedding<'_> {
             Positions::SinusoidalHalves => add_sinusoidal(Sinusoid::Halves, first, x, d_model),
             Positions::Learned => {
                 let width = Line::count(d_model);
-                let table = self.positions.lines.chunks_exact(width).skip(first + c.position_offset as usize);
-                for (row, position) in x.chunks_exact_mut(d_model).zip(table) {
+                let table = self
+                    .positions
+                    .lines
+                    .chunks_exact(width.max(1))
+                    .skip(first.saturating_add(c.position_offset as usize));
+                for (row, position) in x.chunks_exact_mut(d_model.max(1)).zip(table) {
                     run.cpu.add(row, Line::floats(position).get(..d_model).unwrap_or(&[]))?;
                 }
             }

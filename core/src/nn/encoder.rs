@@ -37,7 +37,7 @@ impl EncoderLayer<'_> {
             keys: core::mem::take(&mut buffers.keys),
             values: core::mem::take(&mut buffers.values),
         };
-        // x = norm1(x + self_attention(x))
+        // x = norm1(x + self_attention(x)); pre-norm: x + self_attention(norm1(x))
         let part = "encoder.self_attention";
         self.self_attention.forward(run, part, sequences, mask, x, &self.norm1, &mut cache, buffers)?;
         run.show(part, x);

@@ -29,7 +29,7 @@ impl FeedForward<'_> {
     ) -> Result<(), Error> {
         let FeedForwardBuffers { hidden, sublayer } = buffers;
         let c = run.plan.config();
-        for x in x.chunks_mut(run.plan.block() * self.up.depth) {
+        for x in x.chunks_mut((run.plan.block() * self.up.depth).max(1)) {
             let rows = x.len().checked_div(self.up.depth).unwrap_or(0);
             let hidden = super::part(hidden, rows * self.up.cols)?;
             let input = norm.before(run.cpu, c.norm_place, x, sublayer)?;

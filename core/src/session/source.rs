@@ -1,6 +1,6 @@
 //! The sources of a session: encoding, and what comes of it.
 
-use super::{Session, check_tokens, layer_cache, rows, rows_mut};
+use super::{Session, caches, check_tokens, rows, rows_mut};
 use crate::Error;
 use crate::arena::Workspace;
 use crate::config::Pooling;
@@ -84,11 +84,9 @@ impl Session<'_, '_> {
         run.watch.step("encoder.embedding", 0, d_model, x);
         transformer.encoder.forward(&mut run, sources, x, &mut workspace)?;
         if c.has_decoder() {
-            for (i, layer) in transformer.decoder.layers(c).enumerate() {
-                let (keys, values) = (&mut *self.buffers.cross_keys, &mut *self.buffers.cross_values);
-                let mut theirs = layer_cache(plan, i, capacity.source, keys, values);
-                layer.cross_attention.remember(&run, sources, x, &mut theirs, workspace.attention()?)?;
-            }
+            let (keys, values) = (&mut *self.buffers.cross_keys, &mut *self.buffers.cross_values);
+            let mut cross = caches(plan, capacity.source, keys, values);
+            transformer.decoder.fill_cross_caches(&run, sources, x, &mut cross, &mut workspace)?;
         }
         Ok(())
     }

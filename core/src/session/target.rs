@@ -1,6 +1,6 @@
 //! The targets of a session: decoding step by step, and greedy generation.
 
-use super::{Session, check_tokens, layer_cache, rows, rows_mut};
+use super::{Session, caches, check_tokens, rows, rows_mut};
 use crate::arena::Workspace;
 use crate::kernels::embedding::argmax;
 use crate::nn::{Run, Sequence, Watch};
@@ -99,15 +99,11 @@ impl Session<'_, '_> {
                 if best == c.end {
                     continue;
                 }
-                if round == limit {
+                if full || round == limit {
                     ended = false;
                     continue;
                 }
                 each(i, best);
-                if full {
-                    ended = false;
-                    continue;
-                }
                 (*next, going) = (best, true);
             }
             if !going {
@@ -185,15 +181,12 @@ impl Session<'_, '_> {
             run.watch.step("decoder.embedding", 0, d_model, x);
             let mut workspace = Workspace::new(plan, self.buffers.scratch)?;
             let sources = self.buffers.sources.get(..batch).unwrap_or(&[]);
-            for (i, layer) in transformer.decoder.layers(c).enumerate() {
-                let own = (&mut *self.buffers.own_keys, &mut *self.buffers.own_values);
-                let mut own = layer_cache(plan, i, capacity.target, own.0, own.1);
-                let theirs = (&mut *self.buffers.cross_keys, &mut *self.buffers.cross_values);
-                let mut theirs = layer_cache(plan, i, capacity.source, theirs.0, theirs.1);
-                run.layer = i;
-                layer.forward(&mut run, targets, sources, x, &mut own, &mut theirs, &mut workspace)?;
-            }
-            transformer.decoder.norm.forward(self.cpu, x, None)?;
+            let (keys, values) = (&mut *self.buffers.own_keys, &mut *self.buffers.own_values);
+            let mut own = caches(plan, capacity.target, keys, values);
+            let (keys, values) = (&mut *self.buffers.cross_keys, &mut *self.buffers.cross_values);
+            let mut cross = caches(plan, capacity.source, keys, values);
+            let decoder = transformer.decoder;
+            decoder.forward(&mut run, targets, sources, x, &mut own, &mut cross, &mut workspace)?;
             for (i, t) in targets.iter().enumerate() {
                 let rows = rows(x, t, d_model);
                 if let (Some(last), Some(row)) = (

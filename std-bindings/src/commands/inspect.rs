@@ -5,7 +5,7 @@ use picoformer::core::config::Config;
 use picoformer::core::parts::Tensor;
 use picoformer::core::tokenize::Tokenizer;
 use picoformer::core::{Line, model};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::io::{Write, stdout};
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(crate) fn inspect(file: Option<&Path>, as_json: bool) -> Result<()> {
     let (model, mut out) = (image.model(), stdout().lock());
     let mut tensors = Vec::new();
     model::describe(model.plan(), &mut |path, tensor, lines| {
-        tensors.push((path.to_string(), shape(tensor), lines * size_of::<Line>()));
+        tensors.push((path.to_string(), tensor, lines * size_of::<Line>()));
     });
     let weights = model.plan().weights() * size_of::<Line>();
     let description = description(model.plan().config());
@@ -26,11 +26,9 @@ pub(crate) fn inspect(file: Option<&Path>, as_json: bool) -> Result<()> {
     ];
     if as_json {
         let tensors: Vec<Value> =
-            tensors.iter().map(|(n, s, b)| json!({ "name": n, "shape": s, "bytes": b })).collect();
-        let description: serde_json::Map<String, Value> =
-            description.into_iter().map(|(key, value)| (key.replace(' ', "_"), json!(value))).collect();
+            tensors.iter().map(|(n, t, b)| json!({ "name": n, "tensor": json_of(*t), "bytes": b })).collect();
         let value = json!({
-            "name": image.name(), "bytes": file.bytes().len(), "weights": weights,
+            "name": image.name(), "bytes": file.bytes().len(), "weights_bytes": weights,
             "checksum": format!("{:016x}", image.checksum()), "format": picoformer::core::image::VERSION,
             "configuration": description, "tensors": tensors,
             "source_tokens": tokenizers[0].1, "target_tokens": tokenizers[1].1,
@@ -47,7 +45,8 @@ pub(crate) fn inspect(file: Option<&Path>, as_json: bool) -> Result<()> {
         image.checksum()
     )?;
     for (key, value) in description {
-        writeln!(out, "  {key:20} {value}")?;
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        writeln!(out, "  {:20} {text}", key)?;
     }
     for (key, tokens) in tokenizers {
         match tokens {
@@ -56,35 +55,45 @@ pub(crate) fn inspect(file: Option<&Path>, as_json: bool) -> Result<()> {
         }
     }
     writeln!(out, "{} tensors, {}", tensors.len(), super::bytes(weights))?;
-    for (name, shape, bytes) in tensors {
+    for (name, tensor, bytes) in tensors {
+        let shape = shape(tensor);
         writeln!(out, "  {name:48} {shape:32} {bytes:>10} B")?;
     }
     Ok(())
 }
 
-fn description(c: &Config) -> Vec<(String, String)> {
-    let rows: Vec<(&str, String)> = vec![
-        ("stack", format!("{:?}", c.stack)),
-        ("d_model", c.d_model.to_string()),
-        ("heads", c.heads.to_string()),
-        ("d_ff", c.d_ff.to_string()),
-        ("encoder layers", c.encoder_layers.to_string()),
-        ("decoder layers", c.decoder_layers.to_string()),
-        ("source vocab", c.source_vocab.to_string()),
-        ("target vocab", c.target_vocab.to_string()),
-        ("source context", c.source_context.to_string()),
-        ("target context", c.target_context.to_string()),
-        ("shared embedding", c.shared_embedding.to_string()),
-        ("scaled embedding", c.scaled_embedding.to_string()),
-        ("positions", format!("{:?}", c.positions)),
-        ("norm", format!("{:?} {:?}, eps {:e}", c.norm_place, c.norm, c.norm_eps)),
-        ("final norm", c.final_norm.to_string()),
-        ("embedding norm", c.embedding_norm.to_string()),
-        ("activation", format!("{:?}", c.activation)),
-        ("output", format!("{:?}", c.output)),
-        ("pooling", format!("{:?}", c.pooling)),
-    ];
-    rows.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+fn description(c: &Config) -> Map<String, Value> {
+    let value = json!({
+        "stack": format!("{:?}", c.stack), "d_model": c.d_model, "heads": c.heads, "d_ff": c.d_ff,
+        "encoder_layers": c.encoder_layers, "decoder_layers": c.decoder_layers,
+        "source_vocab": c.source_vocab, "target_vocab": c.target_vocab,
+        "source_context": c.source_context, "target_context": c.target_context,
+        "shared_embedding": c.shared_embedding, "scaled_embedding": c.scaled_embedding,
+        "positions": format!("{:?}", c.positions), "position_offset": c.position_offset,
+        "norm": format!("{:?}", c.norm), "norm_place": format!("{:?}", c.norm_place),
+        "norm_eps": c.norm_eps, "final_norm": c.final_norm, "embedding_norm": c.embedding_norm,
+        "activation": format!("{:?}", c.activation), "attention_bias": c.attention_bias,
+        "feed_forward_bias": c.feed_forward_bias, "output": format!("{:?}", c.output),
+        "output_bias": c.output_bias, "pooling": format!("{:?}", c.pooling),
+        "unit_length": c.unit_length, "begin": c.begin, "end": c.end,
+    });
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+fn json_of(tensor: Tensor) -> Value {
+    match tensor {
+        Tensor::Linear { cols, depth, bias, .. } => {
+            json!({ "kind": "linear", "shape": [cols, depth], "bias": bias })
+        }
+        Tensor::Table { rows, d_model, tied } => {
+            json!({ "kind": "table", "shape": [rows, d_model], "tied": tied })
+        }
+        Tensor::Norm { d_model, beta } => json!({ "kind": "norm", "shape": [d_model], "shift": beta }),
+        Tensor::Bias { cols } => json!({ "kind": "bias", "shape": [cols] }),
+    }
 }
 
 fn shape(tensor: Tensor) -> String {

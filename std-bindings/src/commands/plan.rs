@@ -26,7 +26,7 @@ pub(crate) fn plan(
             .collect();
         let value = json!({
             "batch": capacity.batch, "source": capacity.source, "target": capacity.target,
-            "arena": plan.arena() * line, "weights": plan.weights() * line,
+            "arena_bytes": plan.arena() * line, "weights_bytes": plan.weights() * line,
             "multiply_adds_per_source_token": encode, "multiply_adds_per_target_token": decode,
             "buffers": buffers,
         });
@@ -44,17 +44,16 @@ pub(crate) fn plan(
     writeln!(out, "arena    {:>12} B  ({} lines of {line} B)", plan.arena() * line, plan.arena())?;
     writeln!(out, "weights  {:>12} B  used in place", plan.weights() * line)?;
     writeln!(out, "multiply-adds: {encode} a source token, {decode} a target token, attention aside")?;
-    writeln!(out, "\n{:>12} {:>12}  {:14} buffer", "offset", "bytes", "lives")?;
+    writeln!(out, "\n{:>12} {:>12}  {:14} buffer", "offset", "bytes", "group")?;
     let mut group = "session";
     for region in map.iter().filter(|region| region.lines > 0) {
         if region.group != group && group == "session" {
             writeln!(out, "{:27} the groups below share one span, in turns:", "")?;
         }
         group = region.group;
-        let lives = if group == "session" { "always" } else { group };
         writeln!(
             out,
-            "{:>12} {:>12}  {lives:14} {}",
+            "{:>12} {:>12}  {group:14} {}",
             region.offset * line,
             region.lines * line,
             region.name

@@ -1,6 +1,6 @@
 //! `picoformer run`: texts in, answers out.
 
-use anyhow::{Context, Result};
+use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use picoformer::Runner;
 use serde_json::json;
@@ -21,8 +21,12 @@ pub(crate) fn run(model: Option<&Path>, json: bool, texts: Vec<String>) -> Resul
     let progress =
         if typed || stdout().is_terminal() { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     let mut piece = Vec::new();
-    for line in stdin().lock().lines() {
-        piece.push(line.context("standard input must be UTF-8 text, one text a line")?);
+    for (i, line) in stdin().lock().lines().enumerate() {
+        let Ok(line) = line else {
+            answer(&mut runner, json, &piece, &mut reported)?;
+            bail!("line {} of standard input is not UTF-8 text", i + 1);
+        };
+        piece.push(line);
         if typed || piece.len() == PIECE {
             answer(&mut runner, json, &piece, &mut reported)?;
             progress.inc(piece.len() as u64);
