@@ -138,8 +138,9 @@ pub(crate) const CONFIG_WORDS: usize = 29;
 
 impl Config {
     /// The paper's model: post-norm, ReLU, interleaved sinusoidal positions,
-    /// embeddings times `sqrt(d_model)`, biases everywhere, an output projection
-    /// of its own. Sizes are those of its base model; change what differs:
+    /// embeddings times `sqrt(d_model)`, biases everywhere; but tables and output
+    /// projection each of its own, as most trained models have them, where the paper
+    /// shares one matrix (`shared_embedding: true, output: Output::Tied`). Sizes are those of its base model; change what differs:
     ///
     /// ```
     /// use picoformer_core::Config;

@@ -1,7 +1,7 @@
 //! `softmax(Q Kᵀ / √head_size + mask) V` for each head (the paper, section 3.2).
 
 use super::softmax::softmax;
-use super::tile::{SUMS, Tile, most_rows, product, shape};
+use super::tile::{Between, SUMS, Tile, most_rows, product, shape};
 use crate::line::{LANES, Line};
 use crate::simd::Simd;
 
@@ -209,7 +209,7 @@ fn products<S: Simd>(s: S, all: &Tile<'_>, out: &mut [f32], stride: usize) {
             ..*all
         };
         let mut sums = [Line::ZERO; SUMS];
-        product(s, shape, &tile, &mut sums);
+        product(s, shape, &tile, Between(&mut sums));
         for (r, sums) in sums.chunks_exact(shape.panels).take(all.rows).enumerate() {
             let row = out.get_mut(r * stride + panel * LANES..).unwrap_or_default();
             let (lines, _) = row.as_chunks_mut::<LANES>();

@@ -1,6 +1,6 @@
 //! The tile: a small block of `x · Wᵀ` whose sums stay in registers.
 
-use crate::line::Line;
+use crate::line::{LANES, Line};
 use crate::simd::Simd;
 
 /// Lines of sums that the largest tile has.
@@ -70,10 +70,66 @@ pub(crate) struct Tile<'a> {
     pub depth: usize,
 }
 
-/// Adds the products of the tile, in order of depth, to `sums`: those of row `r` and
-/// panel `p` are line `r * shape.panels + p`.
+/// Where the sums of a tile start and end.
+pub(crate) trait Sums<S: Simd> {
+    /// The sum of row `r` and panel `p`, of `panels` in a row, before the tile.
+    fn start(&self, s: S, r: usize, p: usize, panels: usize) -> S::V;
+    /// Takes it after the tile.
+    fn end(&mut self, s: S, r: usize, p: usize, panels: usize, sum: S::V);
+}
+
+/// Sums in memory between: the one of row `r` and panel `p` is line `r * panels + p`.
+pub(crate) struct Between<'a>(pub &'a mut [Line; SUMS]);
+
+impl<S: Simd> Sums<S> for Between<'_> {
+    #[inline(always)]
+    fn start(&self, s: S, r: usize, p: usize, panels: usize) -> S::V {
+        s.load(&self.0[r * panels + p].0)
+    }
+    #[inline(always)]
+    fn end(&mut self, s: S, r: usize, p: usize, panels: usize, sum: S::V) {
+        s.store(sum, &mut self.0[r * panels + p].0);
+    }
+}
+
+/// Sums of a whole tile that go straight from the registers to the output.
+pub(crate) struct Direct<'a> {
+    /// The tile's first cell; rows are `stride` floats apart.
+    pub out: &'a mut [f32],
+    pub stride: usize,
+    /// Whether the sums start at zero, not at what `out` holds.
+    pub fresh: bool,
+    /// Added to each panel's sums; zeros where there is none.
+    pub bias: &'a [Line],
+    /// The least that a sum may be: 0 for ReLU, -inf for any.
+    pub floor: f32,
+}
+
+impl<S: Simd> Sums<S> for Direct<'_> {
+    #[inline(always)]
+    fn start(&self, s: S, r: usize, p: usize, _: usize) -> S::V {
+        let cells = self.out.get(r * self.stride + p * LANES..).and_then(|cells| cells.first_chunk());
+        match cells {
+            Some(cells) if !self.fresh => s.load(cells),
+            _ => s.splat(0.0),
+        }
+    }
+    #[inline(always)]
+    fn end(&mut self, s: S, r: usize, p: usize, _: usize, sum: S::V) {
+        let shift = match self.bias.get(p) {
+            Some(bias) => s.load(&bias.0),
+            None => s.splat(0.0),
+        };
+        let cells = self.out.get_mut(r * self.stride + p * LANES..).and_then(|cells| cells.first_chunk_mut());
+        if let Some(cells) = cells {
+            s.store(s.max(s.splat(self.floor), s.add(sum, shift)), cells);
+        }
+    }
+}
+
+/// Adds the products of the tile, in order of depth, to `sums`.
 #[inline(always)]
-pub(crate) fn product<S: Simd>(s: S, shape: Shape, tile: &Tile<'_>, sums: &mut [Line; SUMS]) {
+pub(crate) fn product<S: Simd>(s: S, shape: Shape, tile: &Tile<'_>, sums: impl Sums<S>) {
     match (S::VECTORS, shape.rows, shape.panels) {
         (32.., 8, 2) => tile_of::<S, 8, 2>(s, tile, sums),
         (32.., 8, _) => tile_of::<S, 8, 1>(s, tile, sums),
@@ -92,14 +148,14 @@ pub(crate) fn product<S: Simd>(s: S, shape: Shape, tile: &Tile<'_>, sums: &mut [
 
 /// [`product`] of `R` rows and `P` panels.
 #[inline(always)]
-fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, sums: &mut [Line; SUMS]) {
+fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut sums: impl Sums<S>) {
     // for k in 0..depth, row in 0..R, panel in 0..P:
     //     sums[row][panel] += x[row][k] * w[panel][k]
     //
-    // Four steps of depth at a time, which leaves the CPU more room for products than
+    // Eight steps of depth at a time, which leaves the CPU more room for products than
     // for counting. Slices are cut to the same length, so that one comparison bounds all.
-    const STEPS: usize = 4;
-    let (fours, ones) = (tile.depth / STEPS, tile.depth % STEPS);
+    const STEPS: usize = 8;
+    let (whole, ones) = (tile.depth / STEPS, tile.depth % STEPS);
     let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
     let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
     unroll!(I < R {
@@ -107,7 +163,7 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, sums:
         let Some(row) = tile.x.get(row * tile.x_stride..) else { return };
         let Some(row) = row.get(..tile.depth) else { return };
         let (row, rest) = row.as_chunks::<STEPS>();
-        let (Some(row), Some(rest)) = (row.get(..fours), rest.get(..ones)) else { return };
+        let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
         (x[I], x_rest[I]) = (row, rest);
     });
     unroll!(J < P {
@@ -115,12 +171,12 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, sums:
         let Some(panel) = tile.w.get(panel * tile.w_stride..) else { return };
         let Some(panel) = panel.get(..tile.depth) else { return };
         let (panel, rest) = panel.as_chunks::<STEPS>();
-        let (Some(panel), Some(rest)) = (panel.get(..fours), rest.get(..ones)) else { return };
+        let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
         (w[J], w_rest[J]) = (panel, rest);
     });
 
     let mut sum = [[s.splat(0.0); P]; R];
-    unroll!(I < R { unroll!(J < P { sum[I][J] = s.load(&sums[I * P + J].0); }) });
+    unroll!(I < R { unroll!(J < P { sum[I][J] = sums.start(s, I, J, P); }) });
     macro_rules! step {
         ($x:ident, $w:ident, $($k:expr),+) => {
             let mut line = [s.splat(0.0); P];
@@ -131,11 +187,11 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, sums:
             });
         };
     }
-    for k in 0..fours {
+    for k in 0..whole {
         unroll!(K < STEPS { step!(x, w, k, K); });
     }
     for k in 0..ones {
         step!(x_rest, w_rest, k);
     }
-    unroll!(I < R { unroll!(J < P { s.store(sum[I][J], &mut sums[I * P + J].0); }) });
+    unroll!(I < R { unroll!(J < P { sums.end(s, I, J, P, sum[I][J]); }) });
 }
