@@ -91,8 +91,8 @@ impl KeyValues<'_> {
         let slots = self.values.len().checked_div(values).unwrap_or(0);
         let slot = sequence.checked_rem(slots).unwrap_or(0);
         (
-            self.keys.get_mut(slot * keys..).unwrap_or_default(),
-            self.values.get_mut(slot * values..).unwrap_or_default(),
+            self.keys.get_mut(slot.saturating_mul(keys)..).unwrap_or_default(),
+            self.values.get_mut(slot.saturating_mul(values)..).unwrap_or_default(),
         )
     }
 
@@ -100,7 +100,7 @@ impl KeyValues<'_> {
     pub fn append(&mut self, sequence: usize, at: usize, rows: &[f32], stride: usize, count: usize) {
         let (heads, capacity, width) = (self.heads, self.capacity, self.heads.width());
         let (keys, values) = self.slot(sequence);
-        let key = rows.get(stride.saturating_sub(2 * width)..).unwrap_or_default();
+        let key = rows.get(stride.saturating_sub(width.saturating_mul(2))..).unwrap_or_default();
         let value = rows.get(stride.saturating_sub(width)..).unwrap_or_default();
         append_keys_values(heads, capacity, at, key, value, stride, count, keys, values);
     }
