@@ -33,8 +33,10 @@ const NAME_AT: usize = 192;
 
 /// The bytes of a file as a 64-byte aligned `&'static [u8]`, for [`Image::parse`].
 ///
-/// ```ignore
-/// static MODEL: &[u8] = picoformer_core::include_image!("model.pf");
+/// ```
+/// static MODEL: &[u8] = picoformer_core::include_image!(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+/// assert!(MODEL.as_ptr().addr() % 64 == 0);
+/// assert!(picoformer_core::Image::parse(MODEL).is_err(), "aligned, but no model");
 /// ```
 #[macro_export]
 macro_rules! include_image {

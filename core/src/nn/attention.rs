@@ -3,7 +3,7 @@
 //! values come from the encoder. With one head it is single-head attention.
 
 use super::linear::{Linear, attention_width, heads};
-use super::{Run, Sequence, Site};
+use super::{Norm, Run, Sequence, Site};
 use crate::arena::AttentionBuffers;
 use crate::config::Stack;
 use crate::kernels::activation::Activation;
@@ -106,6 +106,43 @@ impl KeyValues<'_> {
     }
 }
 
+/// `out = linear(x)`, or of `norm(x)` where the norm comes first, a block of rows at a time.
+fn project_in(
+    run: &Run<'_>,
+    linear: &Linear<'_>,
+    norm: &Norm<'_>,
+    x: &[f32],
+    sublayer: &mut [f32],
+    out: &mut [f32],
+) -> Result<(), Error> {
+    let (block, place) = (run.plan.block(), run.plan.config().norm_place);
+    let blocks = out.chunks_mut((block * linear.cols).max(1));
+    for (x, out) in x.chunks((block * norm.d_model).max(1)).zip(blocks) {
+        let input = norm.before(run.cpu, place, x, sublayer)?;
+        linear.forward(run.cpu, input, Activation::Identity, out)?;
+    }
+    Ok(())
+}
+
+/// The heads' results projected, and the residual connection, a block of rows at a time.
+fn project_out(
+    run: &Run<'_>,
+    linear: &Linear<'_>,
+    norm: &Norm<'_>,
+    attended: &[f32],
+    x: &mut [f32],
+    sublayer: &mut [f32],
+) -> Result<(), Error> {
+    let (block, place) = (run.plan.block(), run.plan.config().norm_place);
+    let blocks = attended.chunks((block * linear.depth).max(1));
+    for (x, attended) in x.chunks_mut((block * norm.d_model).max(1)).zip(blocks) {
+        let sublayer = super::part(sublayer, x.len())?;
+        linear.forward(run.cpu, attended, Activation::Identity, sublayer)?;
+        norm.after(run.cpu, place, x, sublayer)?;
+    }
+    Ok(())
+}
+
 /// `softmax(Q Kᵀ / sqrt(head_size) + mask) V` for one sequence's queries.
 fn attend(
     run: &mut Run<'_>,
@@ -137,23 +174,18 @@ impl SelfAttention<'_> {
         sequences: &[Sequence],
         mask: Mask<'_>,
         x: &mut [f32],
-        norm: &super::Norm<'_>,
+        norm: &Norm<'_>,
         cache: &mut KeyValues<'_>,
         buffers: AttentionBuffers<'_>,
     ) -> Result<(), Error> {
         let AttentionBuffers { query_key_value, attended, sublayer, scores, .. } = buffers;
-        let (heads, d_model, place) = (heads(run.plan.config()), norm.d_model, run.plan.config().norm_place);
-        let (stride, width, block) = (3 * heads.width(), heads.width(), run.plan.block());
+        let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
+        let (stride, width) = (3 * heads.width(), heads.width());
         let rows = x.len().checked_div(d_model).unwrap_or(0);
         let query_key_value = super::part(query_key_value, rows * stride)?;
         let attended = super::part(attended, rows * width)?;
 
-        for (x, qkv) in
-            x.chunks((block * d_model).max(1)).zip(query_key_value.chunks_mut((block * stride).max(1)))
-        {
-            let input = norm.before(run.cpu, place, x, sublayer)?;
-            self.query_key_value.forward(run.cpu, input, Activation::Identity, qkv)?;
-        }
+        project_in(run, &self.query_key_value, norm, x, sublayer, query_key_value)?;
         for (i, s) in sequences.iter().enumerate() {
             let (row, rows, at) = (s.row as usize, s.rows as usize, s.at as usize);
             let query = query_key_value.get(row * stride..).unwrap_or_default();
@@ -170,14 +202,7 @@ impl SelfAttention<'_> {
             let out = attended.get_mut(row * width..(row + rows) * width).unwrap_or_default();
             attend(run, run.site(part, i), shape, query, cache, scores, out)?;
         }
-        for (x, attended) in
-            x.chunks_mut((block * d_model).max(1)).zip(attended.chunks((block * width).max(1)))
-        {
-            let sublayer = super::part(sublayer, x.len())?;
-            self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
-            norm.after(run.cpu, place, x, sublayer)?;
-        }
-        Ok(())
+        project_out(run, &self.output, norm, attended, x, sublayer)
     }
 }
 
@@ -208,21 +233,18 @@ impl CrossAttention<'_> {
         targets: &[Sequence],
         sources: &[Sequence],
         x: &mut [f32],
-        norm: &super::Norm<'_>,
+        norm: &Norm<'_>,
         cache: &mut KeyValues<'_>,
         buffers: AttentionBuffers<'_>,
     ) -> Result<(), Error> {
         let AttentionBuffers { query_key_value: query, attended, sublayer, scores, .. } = buffers;
-        let (heads, d_model, place) = (heads(run.plan.config()), norm.d_model, run.plan.config().norm_place);
-        let (width, block) = (heads.width(), run.plan.block());
+        let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
+        let width = heads.width();
         let rows = x.len().checked_div(d_model).unwrap_or(0);
         let query = super::part(query, rows * width)?;
         let attended = super::part(attended, rows * width)?;
 
-        for (x, query) in x.chunks((block * d_model).max(1)).zip(query.chunks_mut((block * width).max(1))) {
-            let input = norm.before(run.cpu, place, x, sublayer)?;
-            self.query.forward(run.cpu, input, Activation::Identity, query)?;
-        }
+        project_in(run, &self.query, norm, x, sublayer, query)?;
         for (i, (target, source)) in targets.iter().zip(sources).enumerate() {
             let rows = target.row as usize * width..(target.row as usize + target.rows as usize) * width;
             let shape = AttentionShape {
@@ -238,13 +260,6 @@ impl CrossAttention<'_> {
             let out = attended.get_mut(rows).unwrap_or_default();
             attend(run, run.site("decoder.cross_attention", i), shape, query, cache, scores, out)?;
         }
-        for (x, attended) in
-            x.chunks_mut((block * d_model).max(1)).zip(attended.chunks((block * width).max(1)))
-        {
-            let sublayer = super::part(sublayer, x.len())?;
-            self.output.forward(run.cpu, attended, Activation::Identity, sublayer)?;
-            norm.after(run.cpu, place, x, sublayer)?;
-        }
-        Ok(())
+        project_out(run, &self.output, norm, attended, x, sublayer)
     }
 }
