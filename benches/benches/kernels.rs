@@ -10,6 +10,7 @@ use picoformer_benches::peak::peak;
 use picoformer_benches::{Buffer, assert_near, median, plain, some};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
+use picoformer_core::kernels::position::{Sinusoid, add_sinusoidal};
 use picoformer_core::{Cpu, Line};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -207,6 +208,36 @@ fn nearest(c: &mut Criterion) {
     }
 }
 
+/// 128 tokens embedded with the paper's scale, and their positions added: what comes
+/// before the first layer.
+fn embedding(c: &mut Criterion) {
+    let (vocab, d_model, rows) = (4096, 384, 128);
+    let table = Buffer::random(1, vocab * d_model);
+    let scale = (d_model as f32).sqrt();
+    let token = |row: usize| row * 31 % vocab;
+    for cpu in Cpu::all() {
+        let mut x = vec![0.0; rows * d_model];
+        let embed = |x: &mut [f32]| {
+            for (row, x) in x.chunks_mut(d_model).enumerate() {
+                cpu.embed(table.lines(), token(row) as u32, d_model, scale, black_box(x)).unwrap();
+            }
+        };
+        embed(&mut x);
+        for row in [0, 77] {
+            let expected = f64::from(table[token(row) * d_model + 5]) * f64::from(scale);
+            assert_near("embed", x[row * d_model + 5], expected, 1e-6);
+        }
+        bench(c, "embed_128x384", cpu, bytes(&x, 2), |b| b.iter(|| embed(&mut x)));
+    }
+    // Plain f64 code, the same for every backend.
+    let mut x = vec![0.0; rows * d_model];
+    add_sinusoidal(Sinusoid::Interleaved, 0, &mut x, d_model);
+    assert_near("add_sinusoidal", x[100 * d_model], 100f64.sin(), 1e-6);
+    bench(c, "add_sinusoidal_128x384", Cpu::baseline(), bytes(&x, 2), |b| {
+        b.iter(|| add_sinusoidal(Sinusoid::Interleaved, 0, black_box(&mut x), d_model));
+    });
+}
+
 fn main() {
     let mut c = Criterion::default()
         .sample_size(15)
@@ -221,5 +252,6 @@ fn main() {
     activations(&mut c);
     attention(&mut c);
     nearest(&mut c);
+    embedding(&mut c);
     c.final_summary();
 }

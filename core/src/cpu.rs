@@ -35,6 +35,7 @@ struct Kernels {
     add: unsafe fn(&mut [f32], &[f32]),
     activate: unsafe fn(Activation, &mut [f32]),
     attention: unsafe fn(&Attention<'_>, &mut [Line], &mut [f32], Option<&mut [f32]>),
+    embed: unsafe fn(&[Line], u32, usize, f32, &mut [f32]) -> Option<()>,
     nearest: unsafe fn(&[Line], usize, usize, &[f32]) -> (u32, f32),
 }
 
@@ -70,10 +71,14 @@ macro_rules! backend {
                 attention::attention($simd, a.shape, a.query, a.keys, a.values, scores, out, weights)
             }
             $(#[target_feature(enable = $feature)])?
+            fn embed(table: &[Line], token: u32, d_model: usize, scale: f32, out: &mut [f32]) -> Option<()> {
+                embedding::embed($simd, table, token, d_model, scale, out)
+            }
+            $(#[target_feature(enable = $feature)])?
             fn nearest(table: &[Line], vocab: usize, d_model: usize, x: &[f32]) -> (u32, f32) {
                 embedding::nearest($simd, table, vocab, d_model, x)
             }
-            Kernels { name: $name, matmul, softmax, layer_norm, rms_norm, add, activate, attention, nearest }
+            Kernels { name: $name, matmul, softmax, layer_norm, rms_norm, add, activate, attention, embed, nearest }
         };
     };
 }
@@ -327,7 +332,8 @@ impl Cpu {
     ) -> Result<(), Error> {
         check(out.len(), d_model)?;
         let vocab = table.len().checked_div(Line::count(d_model)).unwrap_or(0) as u32;
-        embedding::embed(table, token, d_model, scale, out).ok_or(Error::Token { token, vocab })
+        // SAFETY: as in `matmul`.
+        unsafe { (self.0.embed)(table, token, d_model, scale, out) }.ok_or(Error::Token { token, vocab })
     }
 
     /// [`Cpu::embed`] from the output projection's panels, which the embedding is tied to.

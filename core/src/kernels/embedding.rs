@@ -1,17 +1,31 @@
 //! A token's vector, and the token nearest to a vector.
 
 use crate::line::{LANES, Line};
-use crate::simd::{Simd, padded};
+use crate::simd::{Simd, padded, store_part};
 
 /// `out = table[token] * scale`, or `None` if the table has no such row.
 ///
 /// A row of the table is `ceil(d_model / 16)` lines.
-pub fn embed(table: &[Line], token: u32, d_model: usize, scale: f32, out: &mut [f32]) -> Option<()> {
+#[inline(always)]
+pub fn embed<S: Simd>(
+    s: S,
+    table: &[Line],
+    token: u32,
+    d_model: usize,
+    scale: f32,
+    out: &mut [f32],
+) -> Option<()> {
+    // for i in 0..d_model: out[i] = table[token][i] * scale
     let lines = Line::count(d_model);
     let from = (token as usize).checked_mul(lines)?;
     let row = table.get(from..)?.get(..lines)?;
-    for (x, w) in out.iter_mut().zip(Line::floats(row)).take(d_model) {
-        *x = w * scale;
+    let scale = s.splat(scale);
+    for (x, w) in out.get_mut(..d_model)?.chunks_mut(LANES).zip(row) {
+        let y = s.mul(s.load(&w.0), scale);
+        match x.first_chunk_mut() {
+            Some(x) => s.store(y, x),
+            None => store_part(s, y, x),
+        }
     }
     Some(())
 }
