@@ -25,7 +25,7 @@ use crate::{error::Error, line::Line, simd::Baseline};
 pub struct Cpu(&'static Kernels);
 
 /// One backend's kernels. They are compiled here, not at their users' opt-level.
-#[allow(clippy::type_complexity)]
+#[allow(clippy::type_complexity, reason = "a table of signatures: naming each would hide them")]
 struct Kernels {
     name: &'static str,
     matmul: unsafe fn(&Matmul<'_>, &mut [f32]),

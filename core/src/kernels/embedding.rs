@@ -92,7 +92,7 @@ fn dots<S: Simd, const R: usize>(s: S, table: &[Line], lines: usize, x: &[f32]) 
     let mut sums = [s.splat(0.0); R];
     let (x, tail) = x.as_chunks::<LANES>();
     let tail = padded(tail, 0.0);
-    #[allow(clippy::needless_range_loop)] // It indexes every row.
+    #[allow(clippy::needless_range_loop, reason = "it indexes every row")]
     for k in 0..lines {
         let x = s.load(x.get(k).unwrap_or(&tail));
         unroll!(I < R { sums[I] = s.mul_add(s.load(&rows[I][k].0), x, sums[I]); });
