@@ -61,15 +61,6 @@ pub trait Simd: Copy {
     /// `n` is whole and in -250..=250; `x` is zero, NaN or within 2^-50..2^50.
     fn scale_by_pow2(self, x: Self::V, n: Self::V) -> Self::V;
 
-    /// The nearest whole number, ties to even, for `|x|` below 2^22.
-    #[inline(always)]
-    fn round(self, x: Self::V) -> Self::V {
-        // The last bit of a float in 2^23..2^24 is worth one, so adding
-        // 1.5 * 2^23 rounds, and subtracting it leaves the rounded number.
-        let big = self.splat(12_582_912.0);
-        self.sub(self.add(x, big), big)
-    }
-
     /// `-x`.
     #[inline(always)]
     fn neg(self, x: Self::V) -> Self::V {
@@ -77,45 +68,27 @@ pub trait Simd: Copy {
     }
 
     /// The sum of the lanes, by halves: lane `i` and lane `i + 8`, then 4, 2, 1.
-    #[inline(always)]
-    fn sum(self, v: Self::V) -> f32 {
-        let mut x = [0.0; LANES];
-        self.store(v, &mut x);
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = x;
-        let [a, b, c, d, e, f, g, h] = [a + i, b + j, c + k, d + l, e + m, f + n, g + o, h + p];
-        let [a, b, c, d] = [a + e, b + f, c + g, d + h];
-        (a + c) + (b + d)
-    }
-
+    fn sum(self, v: Self::V) -> f32;
     /// The largest lane; NaN lanes may or may not be seen.
+    fn largest(self, v: Self::V) -> f32;
+
+    /// The floats of `x`, at most sixteen, and `fill` in the lanes beyond them.
     #[inline(always)]
-    fn largest(self, v: Self::V) -> f32 {
-        let mut x = [0.0; LANES];
-        self.store(v, &mut x);
-        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = x;
-        let max = |a: f32, b: f32| if a > b { a } else { b };
-        let [a, b, c, d] = [max(a, i), max(b, j), max(c, k), max(d, l)];
-        let [e, f, g, h] = [max(e, m), max(f, n), max(g, o), max(h, p)];
-        max(max(max(a, e), max(c, g)), max(max(b, f), max(d, h)))
+    fn load_part(self, x: &[f32], fill: f32) -> Self::V {
+        let mut line = [fill; LANES];
+        for (lane, x) in line.iter_mut().zip(x) {
+            *lane = *x;
+        }
+        self.load(&line)
     }
-}
 
-/// The last floats of a row as a whole vector, `fill` beyond them.
-#[inline(always)]
-pub(crate) fn padded(tail: &[f32], fill: f32) -> [f32; LANES] {
-    let mut line = [fill; LANES];
-    for (lane, x) in line.iter_mut().zip(tail) {
-        *lane = *x;
-    }
-    line
-}
-
-/// Stores as many lanes as `out` has.
-#[inline(always)]
-pub(crate) fn store_part<S: Simd>(s: S, v: S::V, out: &mut [f32]) {
-    let mut line = [0.0; LANES];
-    s.store(v, &mut line);
-    for (x, lane) in out.iter_mut().zip(line) {
-        *x = lane;
+    /// Stores as many lanes as `out` has.
+    #[inline(always)]
+    fn store_part(self, v: Self::V, out: &mut [f32]) {
+        let mut line = [0.0; LANES];
+        self.store(v, &mut line);
+        for (x, lane) in out.iter_mut().zip(line) {
+            *x = lane;
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! `unroll!`: a loop whose indices are constants, whatever the opt-level.
 
-/// Runs the body for every index below a bound, at most sixteen of them, each a
+/// Runs the body for every index below a bound, at most eight of them, each a
 /// constant.
 ///
 /// The bound is a constant too (often a const parameter), so what is beyond it
@@ -8,9 +8,10 @@
 /// at opt-level `s` and `z` as well, where a `for` loop would keep it in memory.
 macro_rules! unroll {
     ($i:ident < $n:ident $body:block) => {
-        unroll!(@ $i $n $body 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+        unroll!(@ $i $n $body 0 1 2 3 4 5 6 7)
     };
     (@ $i:ident $n:ident $body:block $($k:literal)*) => {{
+        const { assert!($n <= 8) };
         $( if $k < $n { const $i: usize = $k; $body } )*
     }};
 }

@@ -15,7 +15,7 @@
 //! | gelu_tanh | 210 | 210 | where it is near 1e-39, of rounding the exponent to `f32` |
 
 use crate::line::LANES;
-use crate::simd::{Simd, padded, store_part};
+use crate::simd::Simd;
 
 /// The function between two linear layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ pub enum Activation {
 pub fn activation<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
     match activation {
         Activation::Identity => x,
-        Activation::Relu => s.max(s.splat(0.0), x),
+        Activation::Relu => relu(s, x),
         Activation::GeluErf => gelu_erf(s, x),
         Activation::GeluTanh => gelu_tanh(s, x),
-        Activation::Silu => gate(s, x, x),
+        Activation::Silu => silu(s, x),
         Activation::Tanh => tanh(s, x),
-        Activation::Sigmoid => gate(s, s.splat(1.0), x),
+        Activation::Sigmoid => sigmoid(s, x),
         Activation::Exp => exp(s, x),
     }
 }
@@ -57,14 +57,27 @@ pub fn activation<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
 /// `x = activation(x)` for every number.
 #[inline(always)]
 pub fn activate<S: Simd>(s: S, function: Activation, x: &mut [f32]) {
-    for x in x.chunks_mut(LANES) {
-        match x.first_chunk_mut::<LANES>() {
-            Some(x) => s.store(activation(s, function, s.load(x)), x),
-            None => {
-                let whole = s.load(&padded(x, 0.0));
-                store_part(s, activation(s, function, whole), x);
+    let (lines, tail) = x.as_chunks_mut::<LANES>();
+    macro_rules! each {
+        ($f:ident) => {{
+            for x in lines {
+                s.store($f(s, s.load(x)), x);
             }
-        }
+        }};
+    }
+    // The choice is made once: a loop with one function in it is the faster one.
+    match function {
+        Activation::Identity => return,
+        Activation::Relu => each!(relu),
+        Activation::GeluErf => each!(gelu_erf),
+        Activation::GeluTanh => each!(gelu_tanh),
+        Activation::Silu => each!(silu),
+        Activation::Tanh => each!(tanh),
+        Activation::Sigmoid => each!(sigmoid),
+        Activation::Exp => each!(exp),
+    }
+    if !tail.is_empty() {
+        s.store_part(activation(s, function, s.load_part(tail, 0.0)), tail);
     }
 }
 
@@ -77,28 +90,56 @@ macro_rules! polynomial {
     }};
 }
 
-/// `(p, n)` with `exp(x + small) = p 2^n`: `p` within 0.7..1.42 and `n` whole.
+/// `(r, n)` with `exp(x) = exp(r) 2^n`: `|r|` below 0.3475 and `n` whole.
 ///
-/// `x` below -150 and above 89 counts as these, which are 0 and infinity to `f32`.
+/// `x` below -150 counts as that, which is 0 to `f32`; it must not be above 89.
 #[inline(always)]
-fn exp_parts<S: Simd>(s: S, x: S::V, small: S::V) -> (S::V, S::V) {
-    // exp(x) = 2^n exp(r), with r = x - n ln 2 in two steps (Cody and Waite): the first
-    // part of ln 2 is so short that its product is exact. The polynomial is a minimax
-    // fit of (exp(r) - 1 - r) / r² on |r| < 0.3475, off by 2^-28.
-    let x = s.min(s.splat(89.0), s.max(s.splat(-150.0), x));
-    let n = s.round(s.mul(x, s.splat(core::f32::consts::LOG2_E)));
+fn reduced<S: Simd>(s: S, x: S::V) -> (S::V, S::V) {
+    // r = x - n ln 2 in two steps (Cody and Waite): the first part of ln 2 is so short
+    // that its product is exact. Adding 1.5 * 2^23 rounds to a whole number.
+    let x = s.max(s.splat(-150.0), x);
+    let big = s.splat(12_582_912.0);
+    let n = s.sub(s.mul_add(x, s.splat(core::f32::consts::LOG2_E), big), big);
     let r = s.mul_add(n, s.splat(-0.693_359_4), x);
-    let r = s.add(s.mul_add(n, s.splat(2.121_944_4e-4), r), small);
+    (s.mul_add(n, s.splat(2.121_944_4e-4), r), n)
+}
+
+/// `exp(r)` for `|r|` below 0.3475: within 0.7..1.42.
+#[inline(always)]
+fn exp_near_0<S: Simd>(s: S, r: S::V) -> S::V {
+    // A minimax fit of (exp(r) - 1 - r) / r², off by 2^-28.
     let q = polynomial!(s, r, 0.001_381_422_2, 0.008_368_899, 0.041_668_404, 0.166_665_2, 0.499_999_94);
     let one = s.splat(1.0);
-    (s.mul_add(r, s.mul_add(r, q, one), one), n)
+    s.mul_add(r, s.mul_add(r, q, one), one)
 }
 
 /// `exp(x)`: denormal, 0 and infinite where it should be; -inf gives 0.
 #[inline(always)]
-pub fn exp<S: Simd>(s: S, x: S::V) -> S::V {
-    let (p, n) = exp_parts(s, x, s.splat(0.0));
-    s.scale_by_pow2(p, n)
+fn exp<S: Simd>(s: S, x: S::V) -> S::V {
+    // Above 89 it is infinite to `f32`.
+    exp_below_89(s, s.min(s.splat(89.0), x))
+}
+
+/// `exp(x)` for `x` that is not above 89.
+#[inline(always)]
+pub(crate) fn exp_below_89<S: Simd>(s: S, x: S::V) -> S::V {
+    let (r, n) = reduced(s, x);
+    s.scale_by_pow2(exp_near_0(s, r), n)
+}
+
+#[inline(always)]
+fn relu<S: Simd>(s: S, x: S::V) -> S::V {
+    s.max(s.splat(0.0), x)
+}
+
+#[inline(always)]
+fn silu<S: Simd>(s: S, x: S::V) -> S::V {
+    gate(s, x, x)
+}
+
+#[inline(always)]
+fn sigmoid<S: Simd>(s: S, x: S::V) -> S::V {
+    gate(s, s.splat(1.0), x)
 }
 
 /// `|x|`.
@@ -114,7 +155,8 @@ fn gate<S: Simd>(s: S, x: S::V, u: S::V) -> S::V {
     // x e / (1 + e), whose power of two comes last. There x may stop at -1000: its
     // gate is 0 by then.
     let (zero, one) = (s.splat(0.0), s.splat(1.0));
-    let (p, n) = exp_parts(s, s.neg(abs(s, u)), zero);
+    let (r, n) = reduced(s, s.neg(abs(s, u)));
+    let p = exp_near_0(s, r);
     let e = s.scale_by_pow2(p, n);
     let x = s.max(s.splat(-1000.0), x);
     let y = s.div(s.select_lt(u, zero, s.mul(x, p), x), s.add(one, e));
@@ -152,7 +194,8 @@ fn gelu_erf<S: Simd>(s: S, x: S::V) -> S::V {
     let t = s.min(s.splat(16.0), abs(s, x));
     let (square, rest) = square(s, t);
     let minus_half = s.splat(-0.5);
-    let (p, n) = exp_parts(s, s.mul(square, minus_half), s.mul(rest, minus_half));
+    let (r, n) = reduced(s, s.mul(square, minus_half));
+    let p = exp_near_0(s, s.mul_add(rest, minus_half, r));
     let above = polynomial!(s, t, 0.004_222_137_3, 0.041_341_75, 0.185_329_32, 0.441_108_8, 0.5);
     let below = polynomial!(s, t, 0.010_583_231, 0.103_633_94, 0.475_000_95, 1.211_181, 1.680_102_6, 1.0);
     let tail = s.scale_by_pow2(s.mul(s.mul(t, s.div(above, below)), p), n);

@@ -1,7 +1,7 @@
 //! A token's vector, and the token nearest to a vector.
 
 use crate::line::{LANES, Line};
-use crate::simd::{Simd, padded, store_part};
+use crate::simd::Simd;
 
 /// `out = table[token] * scale`, or `None` if the table has no such row.
 ///
@@ -24,7 +24,7 @@ pub fn embed<S: Simd>(
         let y = s.mul(s.load(&w.0), scale);
         match x.first_chunk_mut() {
             Some(x) => s.store(y, x),
-            None => store_part(s, y, x),
+            None => s.store_part(y, x),
         }
     }
     Some(())
@@ -91,10 +91,12 @@ fn dots<S: Simd, const R: usize>(s: S, table: &[Line], lines: usize, x: &[f32]) 
     });
     let mut sums = [s.splat(0.0); R];
     let (x, tail) = x.as_chunks::<LANES>();
-    let tail = padded(tail, 0.0);
     #[allow(clippy::needless_range_loop, reason = "it indexes every row")]
     for k in 0..lines {
-        let x = s.load(x.get(k).unwrap_or(&tail));
+        let x = match x.get(k) {
+            Some(x) => s.load(x),
+            None => s.load_part(tail, 0.0),
+        };
         unroll!(I < R { sums[I] = s.mul_add(s.load(&rows[I][k].0), x, sums[I]); });
     }
     unroll!(I < R { scores[I] = s.sum(sums[I]); });

@@ -1,7 +1,10 @@
 //! LayerNorm and RMSNorm of each row, in place, with the residual addition before them.
 
 use crate::line::{LANES, Line};
-use crate::simd::{Simd, padded, store_part};
+use crate::simd::Simd;
+
+/// Sums that take lines in turn, for each addition waits for the one before.
+const AT_ONCE: usize = 4;
 
 /// `x += y`, as far as both go.
 #[inline(always)]
@@ -45,17 +48,20 @@ pub fn layer_norm<S: Simd>(
     if cols == 0 {
         return;
     }
-    let count = cols as f32;
-    if let Some(y) = residual {
-        add(s, x, y);
-    }
+    let share = 1.0 / cols as f32;
+    let mut residual = residual.map(|y| y.chunks_exact(cols));
     for row in x.chunks_exact_mut(cols) {
-        let first = row.first().copied().unwrap_or(0.0);
-        let (shift, _) = differences(s, row, first);
-        let mean = first + shift / count;
+        let (first, shift) = match residual.as_mut().and_then(|y| y.next()) {
+            Some(y) => added(s, row, y),
+            None => {
+                let first = row.first().copied().unwrap_or(0.0);
+                (first, differences(s, row, first).0)
+            }
+        };
+        let mean = first + shift * share;
         let (left, squares) = differences(s, row, mean);
-        let correction = left / count;
-        let variance = squares / count - correction * correction;
+        let correction = left * share;
+        let variance = squares * share - correction * correction;
         normalize(s, row, mean, correction, inverse_root(variance, eps), gamma, beta);
     }
 }
@@ -77,9 +83,10 @@ pub fn rms_norm<S: Simd>(
     if let Some(y) = residual {
         add(s, x, y);
     }
+    let share = 1.0 / cols as f32;
     for row in x.chunks_exact_mut(cols) {
         let (_, squares) = differences(s, row, 0.0);
-        normalize(s, row, 0.0, 0.0, inverse_root(squares / cols as f32, eps), gamma, &[]);
+        normalize(s, row, 0.0, 0.0, inverse_root(squares * share, eps), gamma, &[]);
     }
 }
 
@@ -92,23 +99,66 @@ fn inverse_root(variance: f32, eps: f32) -> f32 {
     if variance == 0.0 { 0.0 } else { 1.0 / libm::sqrtf(variance) }
 }
 
-/// `(Σ d, Σ d²)` of `d = x - from`.
+/// `x += y`, and `(first, Σ x - first)` of the new row's first number.
+#[inline(always)]
+fn added<S: Simd>(s: S, row: &mut [f32], y: &[f32]) -> (f32, f32) {
+    let first = row.first().unwrap_or(&0.0) + y.first().unwrap_or(&0.0);
+    let from = s.splat(first);
+    let ((lines, tail), (y, y_tail)) = (row.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
+    let ((fours, rest), (y, y_rest)) = (lines.as_chunks_mut::<AT_ONCE>(), y.as_chunks::<AT_ONCE>());
+    let mut sums = [s.splat(0.0); AT_ONCE];
+    for (x, y) in fours.iter_mut().zip(y) {
+        unroll!(I < AT_ONCE {
+            let sum = s.add(s.load(&x[I]), s.load(&y[I]));
+            s.store(sum, &mut x[I]);
+            sums[I] = s.add(sums[I], s.sub(sum, from));
+        });
+    }
+    for (x, y) in rest.iter_mut().zip(y_rest) {
+        let sum = s.add(s.load(x), s.load(y));
+        s.store(sum, x);
+        sums[0] = s.add(sums[0], s.sub(sum, from));
+    }
+    if !tail.is_empty() {
+        let sum = s.add(s.load_part(tail, first), s.load_part(y_tail, 0.0));
+        s.store_part(sum, tail);
+        // Beyond the row, differences of zero.
+        sums[1] = s.add(sums[1], s.sub(sum, from));
+    }
+    (first, s.sum(s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3]))))
+}
+
+/// `(Σ d, Σ d²)` of `d = x - from`, in the order of [`added`].
 #[inline(always)]
 fn differences<S: Simd>(s: S, row: &[f32], from: f32) -> (f32, f32) {
     let (lines, tail) = row.as_chunks::<LANES>();
-    let from_line = s.splat(from);
-    // Beyond the row, differences of zero.
-    let d = s.sub(s.load(&padded(tail, from)), from_line);
-    let (mut sum, mut squares) = (d, s.mul(d, d));
-    for x in lines {
-        let d = s.sub(s.load(x), from_line);
-        sum = s.add(sum, d);
-        squares = s.mul_add(d, d, squares);
+    let (fours, rest) = lines.as_chunks::<AT_ONCE>();
+    let line = s.splat(from);
+    let (mut sums, mut squares) = ([s.splat(0.0); AT_ONCE], [s.splat(0.0); AT_ONCE]);
+    for four in fours {
+        unroll!(I < AT_ONCE {
+            let d = s.sub(s.load(&four[I]), line);
+            sums[I] = s.add(sums[I], d);
+            squares[I] = s.mul_add(d, d, squares[I]);
+        });
     }
+    for x in rest {
+        let d = s.sub(s.load(x), line);
+        sums[0] = s.add(sums[0], d);
+        squares[0] = s.mul_add(d, d, squares[0]);
+    }
+    if !tail.is_empty() {
+        // Beyond the row, differences of zero.
+        let d = s.sub(s.load_part(tail, from), line);
+        sums[1] = s.add(sums[1], d);
+        squares[1] = s.mul_add(d, d, squares[1]);
+    }
+    let sum = s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3]));
+    let squares = s.add(s.add(squares[0], squares[2]), s.add(squares[1], squares[3]));
     (s.sum(sum), s.sum(squares))
 }
 
-/// `x = ((x - mean) - correction) * scale * gamma + beta`.
+/// `x = ((x - mean) - correction) * scale * gamma + beta`; no `beta` is zeros.
 #[inline(always)]
 fn normalize<S: Simd>(
     s: S,
@@ -120,17 +170,27 @@ fn normalize<S: Simd>(
     beta: &[Line],
 ) {
     let (mean, correction, scale) = (s.splat(mean), s.splat(correction), s.splat(scale));
-    for (k, (x, gamma)) in row.chunks_mut(LANES).zip(gamma).enumerate() {
-        let beta = s.load(&beta.get(k).unwrap_or(&Line::ZERO).0);
-        let whole = match x.first_chunk::<LANES>() {
-            Some(x) => s.load(x),
-            None => s.load(&padded(x, 0.0)),
-        };
-        let d = s.mul(s.sub(s.sub(whole, mean), correction), scale);
-        let y = s.mul_add(d, s.load(&gamma.0), beta);
-        match x.first_chunk_mut::<LANES>() {
-            Some(x) => s.store(y, x),
-            None => store_part(s, y, x),
+    macro_rules! normal {
+        ($x:expr, $gamma:expr, $beta:expr) => {{
+            let d = s.mul(s.sub(s.sub($x, mean), correction), scale);
+            s.mul_add(d, s.load($gamma), $beta)
+        }};
+    }
+    let (lines, tail) = row.as_chunks_mut::<LANES>();
+    if beta.is_empty() {
+        for (x, gamma) in lines.iter_mut().zip(gamma) {
+            let y = normal!(s.load(x), &gamma.0, s.splat(0.0));
+            s.store(y, x);
         }
+    } else {
+        for ((x, gamma), beta) in lines.iter_mut().zip(gamma).zip(beta) {
+            let y = normal!(s.load(x), &gamma.0, s.load(&beta.0));
+            s.store(y, x);
+        }
+    }
+    if let Some(gamma) = gamma.get(lines.len()).filter(|_| !tail.is_empty()) {
+        let beta = beta.get(lines.len()).unwrap_or(&Line::ZERO);
+        let y = normal!(s.load_part(tail, 0.0), &gamma.0, s.load(&beta.0));
+        s.store_part(y, tail);
     }
 }

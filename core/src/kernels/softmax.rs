@@ -1,8 +1,8 @@
-//! Softmax of a row, in place.
+//! Softmax of a row, in place, and its two passes, which attention shares.
 
-use super::activation::exp;
+use super::activation::exp_below_89;
 use crate::line::LANES;
-use crate::simd::{Simd, padded, store_part};
+use crate::simd::Simd;
 
 /// `x = exp(x - max) / Σ exp(x - max)` of one row.
 ///
@@ -15,30 +15,55 @@ pub fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     // for x in row: x = exp(x - max); sum += x
     // for x in row: x /= sum
     let (lines, tail) = row.as_chunks_mut::<LANES>();
-    let last = s.load(&padded(tail, f32::NEG_INFINITY));
-    let mut max = last;
-    for x in lines.iter() {
-        max = s.max(max, s.load(x));
-    }
+    let mut last = s.load_part(tail, f32::NEG_INFINITY);
     // Where nothing is finite, subtract nothing: -inf minus -inf would be NaN.
-    let max = s.largest(max);
-    let max = s.splat(if max > f32::NEG_INFINITY { max } else { 0.0 });
+    let max = s.largest(s.max(last, largest(s, lines)));
+    let max = if max > f32::NEG_INFINITY { max } else { 0.0 };
 
+    let mut sum = exponentials(s, lines, 1.0, max);
+    if !tail.is_empty() {
+        last = exp_below_89(s, s.sub(last, s.splat(max)));
+        sum = s.add(sum, last);
+    }
+    let sum = s.sum(sum);
+
+    let scale = s.splat(if sum == 0.0 { 0.0 } else { 1.0 / sum });
+    for x in lines {
+        s.store(s.mul(s.load(x), scale), x);
+    }
+    if !tail.is_empty() {
+        s.store_part(s.mul(last, scale), tail);
+    }
+}
+
+/// The largest of each lane; -inf of no lines.
+#[inline(always)]
+pub(crate) fn largest<S: Simd>(s: S, lines: &[[f32; LANES]]) -> S::V {
+    // Four in turn, for each comparison waits for the one before.
+    const AT_ONCE: usize = 4;
+    let mut max = [s.splat(f32::NEG_INFINITY); AT_ONCE];
+    let (fours, rest) = lines.as_chunks::<AT_ONCE>();
+    for four in fours {
+        unroll!(I < AT_ONCE { max[I] = s.max(max[I], s.load(&four[I])); });
+    }
+    for x in rest {
+        max[0] = s.max(max[0], s.load(x));
+    }
+    s.max(s.max(max[0], max[1]), s.max(max[2], max[3]))
+}
+
+/// `x = exp(x * scale - shift)`, where that is at most a little above 0; gives the sum of
+/// each lane.
+#[inline(always)]
+pub(crate) fn exponentials<S: Simd>(s: S, lines: &mut [[f32; LANES]], scale: f32, shift: f32) -> S::V {
+    let (scale, shift) = (s.splat(scale), s.splat(-shift));
     let mut sum = s.splat(0.0);
-    for x in lines.iter_mut() {
-        let e = exp(s, s.sub(s.load(x), max));
+    for x in lines {
+        let e = exp_below_89(s, s.mul_add(s.load(x), scale, shift));
         s.store(e, x);
         sum = s.add(sum, e);
     }
-    let last = exp(s, s.sub(last, max));
-    let sum = s.sum(s.add(sum, last));
-
-    let scale = s.splat(if sum == 0.0 { 0.0 } else { 1.0 / sum });
-    for x in lines.iter_mut() {
-        let y = s.mul(s.load(x), scale);
-        s.store(y, x);
-    }
-    store_part(s, s.mul(last, scale), tail);
+    sum
 }
 
 /// [`softmax`] of each row of `x[rows × cols]`.

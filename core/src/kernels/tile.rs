@@ -1,61 +1,56 @@
 //! The tile: a small block of `x · Wᵀ` whose sums stay in registers.
 
-use crate::line::{LANES, Line};
+use crate::line::Line;
 use crate::simd::Simd;
 
 /// Lines of sums that the largest tile has.
-pub(crate) const SUMS: usize = 16;
+pub(crate) const SUMS: usize = 24;
 
-/// How many rows and panels a tile spans.
-#[derive(Clone, Copy)]
-pub(crate) struct Shape {
-    pub rows: usize,
-    pub panels: usize,
-}
-
-/// Rows that tiles span where there are many.
-pub(crate) const fn most_rows<S: Simd>() -> usize {
-    match S::VECTORS {
-        32.. => 8,
-        8.. => 6,
-        4.. => 2,
+/// Rows of the next tile where `left` are left: as many as keep the units for products
+/// busy, but so that no small rest remains after them.
+#[inline(always)]
+pub(crate) const fn height<S: Simd>(left: usize) -> usize {
+    match (S::VECTORS, left) {
+        (32.., 0..=8) => left,
+        (32.., _) => left.div_ceil(left.div_ceil(6)),
+        // Four rows of one panel are too few sums, and of two too many for the registers.
+        (8.., 0..=2 | 5..=6) => left,
+        (8.., 3..=4) => 2,
+        (8.., 7) => 5,
+        (8.., 10) => 5,
+        (8.., _) => 6,
+        (4.., 0..=2) => left,
+        (4.., _) => 2,
         _ => 1,
     }
 }
 
-/// The tile for so many rows and panels, of which it may span more than there are.
-///
-/// Measured: at least eight sums in flight keep the units for products busy, and a
-/// tile that spans some rows too many is faster than several small ones.
+/// Panels that a tile of so many rows spans, of `left` that are left. Measured: ten sums in
+/// flight, or more, keep the units for products busy.
 #[inline(always)]
-pub(crate) fn shape<S: Simd>(rows: usize, panels: usize) -> Shape {
-    let (rows, panels) = match (S::VECTORS, rows, panels) {
-        (32.., 5.., 2..) => (8, 2),
-        (32.., 5.., _) => (8, 1),
-        (32.., 3.., _) => (4, 2),
-        (32.., 2, _) => (2, 4),
-        (32.., _, _) => (1, 8),
-        (8.., 5.., _) => (6, 1),
-        (8.., 3.., _) => (4, 1),
-        (8.., 2, _) => (2, 2),
-        (8.., _, _) => (1, 6),
-        (4.., 2.., _) => (2, 1),
-        (4.., _, _) => (1, 2),
-        _ => (1, 1),
+pub(crate) const fn width<S: Simd>(rows: usize, left: usize) -> usize {
+    let most = match (S::VECTORS, rows) {
+        (32.., 8..) => 2,
+        (32.., 7) => 3,
+        (32.., 4..) => 4,
+        (32.., 2..) => 6,
+        (32.., _) => 8,
+        (8.., 3..) => 1,
+        (8.., 2) => 3,
+        (8.., _) => 6,
+        (4.., 2..) => 1,
+        (4.., _) => 2,
+        _ => 1,
     };
-    Shape { rows, panels }
+    match left {
+        _ if left >= most => most,
+        4.. => 4,
+        2.. => 2,
+        _ => 1,
+    }
 }
 
-/// How many of `left` rows go by the tile that is best for them: all, or all but a rest
-/// for which a smaller tile is better.
-#[inline(always)]
-pub(crate) fn band<S: Simd>(left: usize) -> usize {
-    let rows = shape::<S>(left, SUMS).rows;
-    let rest = left % rows;
-    if rest == 0 || rest == left || shape::<S>(rest, SUMS).rows == rows { left } else { left - rest }
-}
-
-/// What a tile multiplies. Rows and panels beyond `rows` and `panels` repeat the last.
+/// What a tile multiplies: [`height`] rows and [`width`] panels.
 #[derive(Clone, Copy)]
 pub(crate) struct Tile<'a> {
     /// Rows of `x`, `x_stride` floats apart.
@@ -70,36 +65,21 @@ pub(crate) struct Tile<'a> {
     pub depth: usize,
 }
 
-/// Where the sums of a tile start and end.
+/// Where the sums of a tile's rows start and where they go.
 pub(crate) trait Sums<S: Simd> {
-    /// The sum of row `r` and panel `p`, of `panels` in a row, before the tile.
-    fn start(&self, s: S, r: usize, p: usize, panels: usize) -> S::V;
-    /// Takes it after the tile.
-    fn end(&mut self, s: S, r: usize, p: usize, panels: usize, sum: S::V);
+    #[inline(always)]
+    fn start<const P: usize>(&self, s: S, _row: usize) -> [S::V; P] {
+        [s.splat(0.0); P]
+    }
+    fn take<const P: usize>(&mut self, s: S, row: usize, sums: [S::V; P]);
 }
 
-/// Sums in memory between: the one of row `r` and panel `p` is line `r * panels + p`.
-pub(crate) struct Between<'a>(pub &'a mut [Line; SUMS]);
-
-impl<S: Simd> Sums<S> for Between<'_> {
-    #[inline(always)]
-    fn start(&self, s: S, r: usize, p: usize, panels: usize) -> S::V {
-        s.load(&self.0[r * panels + p].0)
-    }
-    #[inline(always)]
-    fn end(&mut self, s: S, r: usize, p: usize, panels: usize, sum: S::V) {
-        s.store(sum, &mut self.0[r * panels + p].0);
-    }
-}
-
-/// Sums of a whole tile that go straight from the registers to the output.
+/// Straight to the output, with what a linear layer adds.
 pub(crate) struct Direct<'a> {
     /// The tile's first cell; rows are `stride` floats apart.
     pub out: &'a mut [f32],
     pub stride: usize,
-    /// Whether the sums start at zero, not at what `out` holds.
-    pub fresh: bool,
-    /// Added to each panel's sums; zeros where there is none.
+    /// Added to each panel's sums; none is zeros.
     pub bias: &'a [Line],
     /// The least that a sum may be: 0 for ReLU, -inf for any.
     pub floor: f32,
@@ -107,41 +87,48 @@ pub(crate) struct Direct<'a> {
 
 impl<S: Simd> Sums<S> for Direct<'_> {
     #[inline(always)]
-    fn start(&self, s: S, r: usize, p: usize, _: usize) -> S::V {
-        let cells = self.out.get(r * self.stride + p * LANES..).and_then(|cells| cells.first_chunk());
-        match cells {
-            Some(cells) if !self.fresh => s.load(cells),
-            _ => s.splat(0.0),
-        }
-    }
-    #[inline(always)]
-    fn end(&mut self, s: S, r: usize, p: usize, _: usize, sum: S::V) {
-        let shift = match self.bias.get(p) {
-            Some(bias) => s.load(&bias.0),
-            None => s.splat(0.0),
-        };
-        let cells = self.out.get_mut(r * self.stride + p * LANES..).and_then(|cells| cells.first_chunk_mut());
-        if let Some(cells) = cells {
-            s.store(s.max(s.splat(self.floor), s.add(sum, shift)), cells);
-        }
+    fn take<const P: usize>(&mut self, s: S, row: usize, sums: [S::V; P]) {
+        let cells = self.out.get_mut(row * self.stride..).unwrap_or_default();
+        let Some(cells) = cells.as_chunks_mut().0.first_chunk_mut::<P>() else { return };
+        let floor = s.splat(self.floor);
+        unroll!(J < P {
+            let bias = self.bias.get(J).unwrap_or(&Line::ZERO);
+            s.store(s.max(floor, s.add(sums[J], s.load(&bias.0))), &mut cells[J]);
+        });
     }
 }
 
-/// Adds the products of the tile, in order of depth, to `sums`.
+/// The products of the tile, each sum in order of depth, given to `sums` row by row.
 #[inline(always)]
-pub(crate) fn product<S: Simd>(s: S, shape: Shape, tile: &Tile<'_>, sums: impl Sums<S>) {
-    match (S::VECTORS, shape.rows, shape.panels) {
+pub(crate) fn product<S: Simd>(s: S, tile: &Tile<'_>, sums: impl Sums<S>) {
+    match (S::VECTORS, tile.rows, tile.panels) {
         (32.., 8, 2) => tile_of::<S, 8, 2>(s, tile, sums),
-        (32.., 8, _) => tile_of::<S, 8, 1>(s, tile, sums),
-        (32.., 4, _) => tile_of::<S, 4, 2>(s, tile, sums),
-        (32.., 2, _) => tile_of::<S, 2, 4>(s, tile, sums),
-        (32.., _, _) => tile_of::<S, 1, 8>(s, tile, sums),
-        (8.., 6, _) => tile_of::<S, 6, 1>(s, tile, sums),
-        (8.., 4, _) => tile_of::<S, 4, 1>(s, tile, sums),
-        (8.., 2, _) => tile_of::<S, 2, 2>(s, tile, sums),
-        (8.., _, _) => tile_of::<S, 1, 6>(s, tile, sums),
-        (4.., 2, _) => tile_of::<S, 2, 1>(s, tile, sums),
-        (4.., _, _) => tile_of::<S, 1, 2>(s, tile, sums),
+        (32.., 8, 1) => tile_of::<S, 8, 1>(s, tile, sums),
+        (32.., 7, 3) => tile_of::<S, 7, 3>(s, tile, sums),
+        (32.., 7, 2) => tile_of::<S, 7, 2>(s, tile, sums),
+        (32.., 7, 1) => tile_of::<S, 7, 1>(s, tile, sums),
+        (32.., 6, 4) => tile_of::<S, 6, 4>(s, tile, sums),
+        (32.., 6, 2) => tile_of::<S, 6, 2>(s, tile, sums),
+        (32.., 5, 4) => tile_of::<S, 5, 4>(s, tile, sums),
+        (32.., 5, 2) => tile_of::<S, 5, 2>(s, tile, sums),
+        (32.., 4, 4) => tile_of::<S, 4, 4>(s, tile, sums),
+        (32.., 4, 2) => tile_of::<S, 4, 2>(s, tile, sums),
+        (32.., 4, 1) => tile_of::<S, 4, 1>(s, tile, sums),
+        (32.., 3, 6) => tile_of::<S, 3, 6>(s, tile, sums),
+        (32.., 3, 4) => tile_of::<S, 3, 4>(s, tile, sums),
+        (32.., 3, 2) => tile_of::<S, 3, 2>(s, tile, sums),
+        (32.., 3, 1) => tile_of::<S, 3, 1>(s, tile, sums),
+        (32.., 2, 6) => tile_of::<S, 2, 6>(s, tile, sums),
+        (32.., 2, 4) => tile_of::<S, 2, 4>(s, tile, sums),
+        (32.., 1, 8) => tile_of::<S, 1, 8>(s, tile, sums),
+        (8.., 6, 1) => tile_of::<S, 6, 1>(s, tile, sums),
+        (8.., 5, 1) => tile_of::<S, 5, 1>(s, tile, sums),
+        (8.., 2, 3) => tile_of::<S, 2, 3>(s, tile, sums),
+        (8.., 2, 2) => tile_of::<S, 2, 2>(s, tile, sums),
+        (8.., 1, 6) => tile_of::<S, 1, 6>(s, tile, sums),
+        (8.., 1, 4) => tile_of::<S, 1, 4>(s, tile, sums),
+        (4.., 2, 1) => tile_of::<S, 2, 1>(s, tile, sums),
+        (4.., 1, 2) => tile_of::<S, 1, 2>(s, tile, sums),
         _ => tile_of::<S, 1, 1>(s, tile, sums),
     }
 }
@@ -154,21 +141,20 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     //
     // Eight steps of depth at a time, which leaves the CPU more room for products than
     // for counting. Slices are cut to the same length, so that one comparison bounds all.
+    // Of rows and panels, the fewer wait in registers for each of the others.
     const STEPS: usize = 8;
     let (whole, ones) = (tile.depth / STEPS, tile.depth % STEPS);
     let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
     let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
     unroll!(I < R {
-        let row = if I < tile.rows { I } else { tile.rows - 1 };
-        let Some(row) = tile.x.get(row * tile.x_stride..) else { return };
+        let Some(row) = tile.x.get(I * tile.x_stride..) else { return };
         let Some(row) = row.get(..tile.depth) else { return };
         let (row, rest) = row.as_chunks::<STEPS>();
         let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
         (x[I], x_rest[I]) = (row, rest);
     });
     unroll!(J < P {
-        let panel = if J < tile.panels { J } else { tile.panels - 1 };
-        let Some(panel) = tile.w.get(panel * tile.w_stride..) else { return };
+        let Some(panel) = tile.w.get(J * tile.w_stride..) else { return };
         let Some(panel) = panel.get(..tile.depth) else { return };
         let (panel, rest) = panel.as_chunks::<STEPS>();
         let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
@@ -176,15 +162,24 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     });
 
     let mut sum = [[s.splat(0.0); P]; R];
-    unroll!(I < R { unroll!(J < P { sum[I][J] = sums.start(s, I, J, P); }) });
+    unroll!(I < R { sum[I] = sums.start(s, I); });
     macro_rules! step {
         ($x:ident, $w:ident, $($k:expr),+) => {
-            let mut line = [s.splat(0.0); P];
-            unroll!(J < P { line[J] = s.load(&$w[J]$([$k])+.0); });
-            unroll!(I < R {
-                let x = s.splat($x[I]$([$k])+);
-                unroll!(J < P { sum[I][J] = s.mul_add(x, line[J], sum[I][J]); })
-            });
+            if R < P {
+                let mut row = [s.splat(0.0); R];
+                unroll!(I < R { row[I] = s.splat($x[I]$([$k])+); });
+                unroll!(J < P {
+                    let line = s.load(&$w[J]$([$k])+.0);
+                    unroll!(I < R { sum[I][J] = s.mul_add(row[I], line, sum[I][J]); })
+                });
+            } else {
+                let mut line = [s.splat(0.0); P];
+                unroll!(J < P { line[J] = s.load(&$w[J]$([$k])+.0); });
+                unroll!(I < R {
+                    let x = s.splat($x[I]$([$k])+);
+                    unroll!(J < P { sum[I][J] = s.mul_add(x, line[J], sum[I][J]); })
+                });
+            }
         };
     }
     for k in 0..whole {
@@ -193,5 +188,5 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     for k in 0..ones {
         step!(x_rest, w_rest, k);
     }
-    unroll!(I < R { unroll!(J < P { sums.end(s, I, J, P, sum[I][J]); }) });
+    unroll!(I < R { sums.take(s, I, sum[I]); });
 }

@@ -49,8 +49,53 @@ unsafe fn select_lt(a: __m256, b: __m256, x: __m256, y: __m256) -> __m256 {
 unsafe fn pow2(n: __m256) -> __m256 {
     // SAFETY: the caller's promise.
     unsafe {
-        let exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(exponent))
+        // 1.5 * 2^23 more, a float's last bit is worth one: the last bits are the exponent's.
+        let biased = _mm256_add_ps(n, _mm256_set1_ps(12_582_912.0 + 127.0));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(_mm256_castps_si256(biased)))
+    }
+}
+
+/// The sum of eight lanes by halves.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+pub(super) unsafe fn sum(v: __m256) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let v = _mm_add_ps(v, _mm_movehl_ps(v, v));
+        _mm_cvtss_f32(_mm_add_ss(v, _mm_movehdup_ps(v)))
+    }
+}
+
+/// The largest of eight lanes.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+pub(super) unsafe fn largest(v: __m256) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let v = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps::<1>(v));
+        let v = _mm_max_ps(v, _mm_movehl_ps(v, v));
+        _mm_cvtss_f32(_mm_max_ss(v, _mm_movehdup_ps(v)))
+    }
+}
+
+/// For each half of a line, -1 in the lanes before `length` and 0 in the others.
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn lanes_before(length: usize) -> (__m256i, __m256i) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let length = _mm256_set1_epi32(length.min(LANES) as i32);
+        (
+            _mm256_cmpgt_epi32(length, _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)),
+            _mm256_cmpgt_epi32(length, _mm256_setr_epi32(8, 9, 10, 11, 12, 13, 14, 15)),
+        )
     }
 }
 
@@ -116,8 +161,44 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn scale_by_pow2(self, x: Pair, n: Pair) -> Pair {
         // In two halves, for each must be a normal float; the first is exact.
-        let half = self.round(self.mul(n, self.splat(0.5)));
+        let big = self.splat(12_582_912.0);
+        let half = self.sub(self.mul_add(n, self.splat(0.5), big), big);
         let rest = self.sub(n, half);
         self.mul(self.mul(x, per_pair!(pow2, half)), per_pair!(pow2, rest))
+    }
+    #[inline(always)]
+    fn sum(self, v: Pair) -> f32 {
+        // SAFETY: as in `per_pair`.
+        unsafe { sum(_mm256_add_ps(v.0, v.1)) }
+    }
+    #[inline(always)]
+    fn largest(self, v: Pair) -> f32 {
+        // SAFETY: as in `per_pair`.
+        unsafe { largest(_mm256_max_ps(v.0, v.1)) }
+    }
+    #[inline(always)]
+    fn load_part(self, x: &[f32], fill: f32) -> Pair {
+        let (from, fill) = (x.as_ptr(), self.splat(fill));
+        // SAFETY: as in `per_pair`; only the lanes that `x` has are read, and a mask
+        // keeps the others from faulting, wherever their address is.
+        unsafe {
+            let (low, high) = lanes_before(x.len());
+            let first = _mm256_maskload_ps(from, low);
+            let second = _mm256_maskload_ps(from.wrapping_add(8), high);
+            Pair(
+                _mm256_blendv_ps(fill.0, first, _mm256_castsi256_ps(low)),
+                _mm256_blendv_ps(fill.1, second, _mm256_castsi256_ps(high)),
+            )
+        }
+    }
+    #[inline(always)]
+    fn store_part(self, v: Pair, out: &mut [f32]) {
+        let (to, length) = (out.as_mut_ptr(), out.len());
+        // SAFETY: as in `load_part`, written instead of read.
+        unsafe {
+            let (low, high) = lanes_before(length);
+            _mm256_maskstore_ps(to, low, v.0);
+            _mm256_maskstore_ps(to.wrapping_add(8), high, v.1);
+        }
     }
 }

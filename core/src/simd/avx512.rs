@@ -1,6 +1,6 @@
 //! AVX-512F: a vector is one `__m512`.
 
-use super::Simd;
+use super::{Simd, avx2};
 use crate::line::LANES;
 use core::arch::x86_64::*;
 
@@ -25,6 +25,25 @@ macro_rules! instruction {
         // stores touch the sixteen floats that are borrowed, at any alignment.
         unsafe { $f }
     };
+}
+
+/// The lanes before `length`, as a mask.
+#[inline(always)]
+fn lanes_before(length: usize) -> u16 {
+    if length < LANES { (1 << length) - 1 } else { u16::MAX }
+}
+
+/// The two halves.
+///
+/// # Safety
+/// The CPU has AVX-512F.
+#[inline(always)]
+unsafe fn halves(v: __m512) -> (__m256, __m256) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let high = _mm512_extractf64x4_pd::<1>(_mm512_castps_pd(v));
+        (_mm512_castps512_ps256(v), _mm256_castpd_ps(high))
+    }
 }
 
 impl Simd for Avx512 {
@@ -79,5 +98,33 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn scale_by_pow2(self, x: __m512, n: __m512) -> __m512 {
         instruction!(_mm512_scalef_ps(x, n))
+    }
+    #[inline(always)]
+    fn sum(self, v: __m512) -> f32 {
+        // SAFETY: as in `instruction`; AVX-512F includes AVX2.
+        unsafe {
+            let (low, high) = halves(v);
+            avx2::sum(_mm256_add_ps(low, high))
+        }
+    }
+    #[inline(always)]
+    fn largest(self, v: __m512) -> f32 {
+        // SAFETY: as in `sum`.
+        unsafe {
+            let (low, high) = halves(v);
+            avx2::largest(_mm256_max_ps(low, high))
+        }
+    }
+    #[inline(always)]
+    fn load_part(self, x: &[f32], fill: f32) -> __m512 {
+        let fill = self.splat(fill);
+        // SAFETY: as in `instruction`; only the lanes that `x` has are read, and the
+        // mask keeps the others from faulting.
+        unsafe { _mm512_mask_loadu_ps(fill, lanes_before(x.len()), x.as_ptr()) }
+    }
+    #[inline(always)]
+    fn store_part(self, v: __m512, out: &mut [f32]) {
+        // SAFETY: as in `load_part`, written instead of read.
+        unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), lanes_before(out.len()), v) }
     }
 }

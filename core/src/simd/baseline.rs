@@ -19,7 +19,9 @@ macro_rules! per_quad {
 /// `2^n` for whole `n` in -126..=127: the exponent's bits, put in their place.
 #[inline(always)]
 fn pow2(n: f32x4) -> f32x4 {
-    wide::bytemuck::cast::<i32x4, f32x4>((n.fast_trunc_int() + i32x4::new([127; 4])) << 23)
+    // 1.5 * 2^23 more, a float's last bit is worth one: the last bits are the exponent's.
+    let biased = n + f32x4::new([12_582_912.0 + 127.0; 4]);
+    wide::bytemuck::cast(wide::bytemuck::cast::<f32x4, i32x4>(biased) << 23)
 }
 
 impl Simd for Baseline {
@@ -96,8 +98,20 @@ impl Simd for Baseline {
     #[inline(always)]
     fn scale_by_pow2(self, x: Quad, n: Quad) -> Quad {
         // In two halves, for each must be a normal float; the first is exact.
-        let half = self.round(self.mul(n, self.splat(0.5)));
+        let big = self.splat(12_582_912.0);
+        let half = self.sub(self.mul_add(n, self.splat(0.5), big), big);
         let rest = self.sub(n, half);
         self.mul(self.mul(x, per_quad!(pow2, half)), per_quad!(pow2, rest))
+    }
+    #[inline(always)]
+    fn sum(self, v: Quad) -> f32 {
+        let [a, b, c, d] = ((v.0 + v.2) + (v.1 + v.3)).to_array();
+        (a + c) + (b + d)
+    }
+    #[inline(always)]
+    fn largest(self, v: Quad) -> f32 {
+        let [a, b, c, d] = v.0.fast_max(v.2).fast_max(v.1.fast_max(v.3)).to_array();
+        let max = |a: f32, b: f32| if a > b { a } else { b };
+        max(max(a, c), max(b, d))
     }
 }
