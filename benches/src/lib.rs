@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `kernels` | every kernel on every backend; for matmul also its share of the peak |
 //! | `models` | whole models on every backend, from tokens to answer |
+//! | `table` | every row: time, rate and share of the peak on every backend, beside peers |
 //! | `peak` | one table: backend × matmul shape, GFLOP/s and share of the peak |
 //!
 //! Every answer is checked, against plain loops in `f64` or known results, before it is
@@ -15,6 +16,9 @@ pub mod matmul;
 #[allow(unsafe_code)]
 pub mod peak;
 pub mod plain;
+#[allow(unsafe_code)]
+pub mod read;
+pub mod row;
 
 use picoformer_core::{LANES, Line};
 use std::ops::{Deref, DerefMut};
