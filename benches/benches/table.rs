@@ -24,7 +24,7 @@ fn main() {
     let timed = has("--bench") && !has("--test");
     rows::one_thread();
     let start = Instant::now();
-    let mut kernel = String::new();
+    let mut unit = "";
     for plan in rows::all() {
         if !words.is_empty() && !words.iter().any(|word| plan.what.contains(word.as_str())) {
             continue;
@@ -33,10 +33,10 @@ fn main() {
         if !timed {
             continue;
         }
-        let this = row.what.split('_').next().unwrap_or_default().to_string();
-        if this != kernel {
-            header(&row);
-            kernel = this;
+        let this = if matches!(row.work, Work::Flops(_)) { "GFLOP/s" } else { "G numbers/s" };
+        if this != unit {
+            header(this);
+            unit = this;
         }
         measure(&mut row);
     }
@@ -51,8 +51,8 @@ fn main() {
     }
 }
 
-fn header(row: &Row) {
-    print!("\n{:<28}", if matches!(row.work, Work::Flops(_)) { "GFLOP/s" } else { "G numbers/s" });
+fn header(unit: &str) {
+    print!("\n{unit:<31}");
     Cpu::all().for_each(|cpu| print!("{:>9} µs{:>7}{:>5}", cpu.name(), "G/s", "%"));
     println!("  ours/best peer");
 }
@@ -75,7 +75,7 @@ fn measure(row: &mut Row) {
         }
     }
 
-    print!("{:<28}", row.what);
+    print!("{:<31}", row.what);
     let (mut ours, mut peers) = (f64::INFINITY, f64::INFINITY);
     let mut names = String::new();
     for way in 0..ways {

@@ -1,9 +1,10 @@
 //! A row of the table: one computation and the ways to do it, each checked before it is timed.
 
 use crate::{Buffer, assert_near};
+use cpu_time::ThreadTime;
 use picoformer_core::Cpu;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +155,8 @@ impl Row {
         self.ways[way].cpu
     }
 
-    /// The time of so many runs.
+    /// The processor's time for so many runs: the clock on the wall would count what other
+    /// programs do between them, and a run of many milliseconds is never left alone.
     pub fn time(&mut self, way: usize, runs: u64) -> Duration {
         let (mut left, mut total) = (runs, Duration::ZERO);
         while left > 0 {
@@ -162,7 +164,7 @@ impl Row {
             if let Some(input) = &self.input {
                 self.out.copy_from_slice(input);
             }
-            let start = Instant::now();
+            let start = ThreadTime::now();
             for _ in 0..now {
                 (self.ways[way].run)(black_box(&mut self.out));
             }
@@ -173,7 +175,7 @@ impl Row {
     }
 
     /// Nanoseconds of one run, as the peak is measured: the best of a few short stretches,
-    /// so that other programs on this core slow neither down.
+    /// so that what other programs left in the caches slows neither down.
     pub fn nanoseconds(&mut self, way: usize) -> f64 {
         // The first run warms the caches, the second tells how many fill the stretch.
         self.time(way, 1);

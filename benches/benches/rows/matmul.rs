@@ -70,6 +70,7 @@ fn fill(row: &mut Row, (rows, cols, depth): (usize, usize, usize), f: Activation
         let sum = weights.iter().map(|w| f64::from(*w)).sum();
         // In f32 and in another order: near enough to tell that all was read.
         row.expect(vec![(0, sum)], 1e-2);
-        row.peer(READ, move |out| out[0] = read(Cpu::detect(), &panels));
+        let cpu = Cpu::detect();
+        row.peer(READ, move |out| out[0] = read(cpu, &panels));
     }
 }
