@@ -2,7 +2,7 @@
 //!
 //! | bench | what it prints |
 //! |---|---|
-//! | `kernels` | every kernel on every backend; for matmul also its share of the peak |
+//! | `kernels` | every kernel on every backend, beside the crates that have it too |
 //! | `models` | whole models on every backend, from tokens to answer |
 //! | `table` | every row: time, rate and share of the peak on every backend, beside peers |
 //! | `peak` | one table: backend × matmul shape, GFLOP/s and share of the peak |
