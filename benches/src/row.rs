@@ -75,11 +75,14 @@ impl Plan {
     }
 }
 
+/// Computes a row once.
+type Run = Box<dyn FnMut(&mut [f32])>;
+
 /// One way to compute a row.
 struct Way {
     how: String,
     cpu: Option<Cpu>,
-    run: Box<dyn FnMut(&mut [f32])>,
+    run: Run,
 }
 
 /// One computation, and the ways to do it.
@@ -127,7 +130,7 @@ impl Row {
         self.add(how, None, Box::new(run));
     }
 
-    fn add(&mut self, how: &str, cpu: Option<Cpu>, mut run: Box<dyn FnMut(&mut [f32])>) {
+    fn add(&mut self, how: &str, cpu: Option<Cpu>, mut run: Run) {
         match &self.input {
             Some(input) => self.out.copy_from_slice(input),
             None => self.out.fill(f32::NAN),

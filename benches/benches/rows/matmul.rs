@@ -11,6 +11,9 @@ use rten_simd::SimdUnaryOp;
 use rten_vecmath::Gelu;
 use std::rc::Rc;
 
+/// A peer's `out = x · Wᵀ + b`.
+type Product = Box<dyn Fn(&[f32], &mut [f32])>;
+
 pub(crate) fn rows() -> Vec<Plan> {
     let layers = [(128, 384, 384), (32, 384, 384), (128, 1536, 384), (32, 384, 1536), (256, 2048, 512)];
     let few = (1..=16).map(|rows| (rows, 384, 384));
@@ -49,7 +52,7 @@ fn fill(row: &mut Row, (rows, cols, depth): (usize, usize, usize), f: Activation
     }
     let layer = || Layer::new(&weights, cols, depth, &bias);
     let fused = f != Activation::Identity;
-    let mut peer = |how: &str, product: Box<dyn Fn(&[f32], &mut [f32])>| {
+    let mut peer = |how: &str, product: Product| {
         let x = x.clone();
         // None of them fuses: what they offer is a pass over the product.
         let how = if fused { format!("{how}+rten-vecmath") } else { how.into() };

@@ -15,14 +15,14 @@ pub(crate) fn rows() -> Vec<Plan> {
     let mut plans: Vec<Plan> = softmaxes.map(|(rows, cols)| softmax(rows, cols)).into();
     plans.extend(norms.map(|(rows, cols)| layer_norm(rows, cols)));
     plans.extend([
-        activation("gelu_erf", Activation::GeluErf, |x| _ = Gelu {}.map_mut(x)),
-        activation("gelu_tanh", Activation::GeluTanh, |x| _ = ApproxGelu {}.map_mut(x)),
-        activation("exp", Activation::Exp, |x| _ = Exp {}.map_mut(x)),
-        activation("silu", Activation::Silu, |x| _ = Silu {}.map_mut(x)),
-        activation("sigmoid", Activation::Sigmoid, |x| _ = Sigmoid {}.map_mut(x)),
-        activation("tanh", Activation::Tanh, |x| _ = Tanh {}.map_mut(x)),
+        activation("gelu_erf", Activation::GeluErf, |x| Gelu {}.map_mut(x)),
+        activation("gelu_tanh", Activation::GeluTanh, |x| ApproxGelu {}.map_mut(x)),
+        activation("exp", Activation::Exp, |x| Exp {}.map_mut(x)),
+        activation("silu", Activation::Silu, |x| Silu {}.map_mut(x)),
+        activation("sigmoid", Activation::Sigmoid, |x| Sigmoid {}.map_mut(x)),
+        activation("tanh", Activation::Tanh, |x| Tanh {}.map_mut(x)),
         // The peer's with a slope of zero, as it has no other.
-        activation("relu", Activation::Relu, |x| _ = LeakyRelu { alpha: 0.0 }.map_mut(x)),
+        activation("relu", Activation::Relu, |x| LeakyRelu { alpha: 0.0 }.map_mut(x)),
     ]);
     plans
 }
