@@ -7,6 +7,11 @@
 //! | `table` | every row: time, rate and share of the peak on every backend, beside peers |
 //! | `peak` | one table: backend × matmul shape, GFLOP/s and share of the peak |
 //!
+//! | program | what it holds, whatever else the machine does |
+//! |---|---|
+//! | `instructions` | kernels and a layer take as many instructions as `instructions.txt` says |
+//! | `spills` | the inner loops of the matmul tile keep their sums in registers |
+//!
 //! Every answer is checked, against plain loops in `f64` or known results, before it is
 //! timed. Nothing is asserted about time, and nothing is pinned: use `taskset -c 1`.
 
