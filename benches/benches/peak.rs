@@ -4,9 +4,9 @@
 //! the machine is spread over all of them. A measurement is the best of a few stretches of
 //! half a millisecond; the table has the rounds' medians, a share that of each round's own.
 
-use picoformer_benches::matmul::{Case, SHAPES};
-use picoformer_benches::median;
-use picoformer_benches::peak::peak;
+use picoformer::measure::median;
+use picoformer::measure::peak::peak;
+use picoformer_benches::matmul::{SHAPES, cases, check};
 use picoformer_core::Cpu;
 
 fn main() {
@@ -18,10 +18,10 @@ fn main() {
     }
     let timed = has("--bench") && !has("--test");
     let cpus: Vec<Cpu> = Cpu::all().collect();
-    let mut cases: Vec<Case> = SHAPES.map(Case::new).into();
+    let mut cases = cases();
     for &cpu in &cpus {
         for case in &mut cases {
-            case.check(cpu);
+            check(case, cpu);
         }
     }
     if !timed {

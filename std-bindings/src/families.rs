@@ -1,12 +1,14 @@
 //! The families of models that are converted: their names, sizes and vocabularies.
 
+pub mod torch;
+
 use crate::convert::{self, Names};
 use crate::source::Source;
 use crate::vocab;
 use anyhow::{Context, Result, ensure};
 use picoformer_core::config::{Output, Pooling, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
-use picoformer_core::tokenize::{ADD_BEGIN, ADD_END, BY_WORD, LOWER, SPACED, Specials};
+use picoformer_core::tokenize::{ADD_END, BY_WORD, LOWER, SPACED, Specials};
 use picoformer_core::{Config, Plan};
 use serde_json::Value;
 use std::path::Path;
@@ -20,12 +22,19 @@ pub enum Family {
     Bert,
     /// The Russian stress model: `acc_model.pt` beside `vocab.json`.
     Ruaccent,
+    /// PyTorch's `nn.Transformer` as its translation tutorial wraps it: a `.safetensors` or
+    /// `.pt` of the state dictionary beside `config.json`; see [`torch`].
+    Torch,
 }
 
 impl Family {
     /// Every family, by the name the command line knows it by.
-    pub const ALL: [(&'static str, Family); 3] =
-        [("g2p", Family::G2p), ("bert", Family::Bert), ("ruaccent", Family::Ruaccent)];
+    pub const ALL: [(&'static str, Family); 4] = [
+        ("g2p", Family::G2p),
+        ("bert", Family::Bert),
+        ("ruaccent", Family::Ruaccent),
+        ("torch", Family::Torch),
+    ];
 
     /// The image of the model in `input`, a weight file whose vocabulary lies beside it.
     pub fn convert(self, input: &Path) -> Result<Vec<u8>> {
@@ -39,6 +48,10 @@ impl Family {
                 "a model.safetensors, with config.json and vocab.txt beside it",
             ),
             Family::Ruaccent => ("embed.char_embed.weight", "an acc_model.pt, with vocab.json beside it"),
+            Family::Torch => (
+                "src_tok_emb.embedding.weight",
+                "the state dictionary of an nn.Transformer, with config.json beside it",
+            ),
         };
         ensure!(
             source.contains(first),
@@ -48,7 +61,8 @@ impl Family {
         match self {
             Family::G2p => g2p(&source, folder),
             Family::Bert => bert(&source, folder),
-            Family::Ruaccent => ruaccent(&source, folder),
+            Family::Ruaccent => torch::ruaccent(&source, folder),
+            Family::Torch => torch::transformer(&source, folder),
         }
     }
 }
@@ -105,30 +119,6 @@ pub const BERT: &Names = &[
     ("encoder.*.norm2", &["encoder.layer.*.output.LayerNorm.?"]),
 ];
 
-/// Names of PyTorch's `nn.Transformer`, with query, key and value packed in that order.
-pub const RUACCENT: &Names = &[
-    ("source_tokens", &["embed.char_embed.weight"]),
-    ("encoder.*.self_attention.query_key_value", &["transformer.encoder.layers.*.self_attn.in_proj_?"]),
-    ("encoder.*.self_attention.output", &["transformer.encoder.layers.*.self_attn.out_proj.?"]),
-    ("encoder.*.norm1", &["transformer.encoder.layers.*.norm1.?"]),
-    ("encoder.*.feed_forward.up", &["transformer.encoder.layers.*.linear1.?"]),
-    ("encoder.*.feed_forward.down", &["transformer.encoder.layers.*.linear2.?"]),
-    ("encoder.*.norm2", &["transformer.encoder.layers.*.norm2.?"]),
-    ("encoder.norm", &["transformer.encoder.norm.?"]),
-    ("decoder.*.self_attention.query_key_value", &["transformer.decoder.layers.*.self_attn.in_proj_?"]),
-    ("decoder.*.self_attention.output", &["transformer.decoder.layers.*.self_attn.out_proj.?"]),
-    ("decoder.*.norm1", &["transformer.decoder.layers.*.norm1.?"]),
-    ("decoder.*.cross_attention.query", &["transformer.decoder.layers.*.multihead_attn.in_proj_?#0-1"]),
-    ("decoder.*.cross_attention.key_value", &["transformer.decoder.layers.*.multihead_attn.in_proj_?#1-3"]),
-    ("decoder.*.cross_attention.output", &["transformer.decoder.layers.*.multihead_attn.out_proj.?"]),
-    ("decoder.*.norm2", &["transformer.decoder.layers.*.norm2.?"]),
-    ("decoder.*.feed_forward.up", &["transformer.decoder.layers.*.linear1.?"]),
-    ("decoder.*.feed_forward.down", &["transformer.decoder.layers.*.linear2.?"]),
-    ("decoder.*.norm3", &["transformer.decoder.layers.*.norm3.?"]),
-    ("decoder.norm", &["transformer.decoder.norm.?"]),
-    ("output", &["output_proj.?"]),
-];
-
 fn g2p(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     let vocab = json(&folder.join("vocab.json"))?;
     let symbols = |key: &str| -> Result<Vec<String>> {
@@ -165,14 +155,7 @@ fn bert(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
     let pieces: Vec<&str> = text.lines().collect();
     let eps = json["layer_norm_eps"].as_f64().unwrap_or(1e-12) as f32;
-    let activation = match json["hidden_act"].as_str() {
-        None | Some("gelu") => Activation::GeluErf,
-        Some("gelu_new" | "gelu_pytorch_tanh") => Activation::GeluTanh,
-        Some("relu") => Activation::Relu,
-        Some(other) => {
-            anyhow::bail!("config.json: hidden_act {other:?} is not known: gelu, gelu_new or relu is")
-        }
-    };
+    let activation = activation(&json, "hidden_act", Activation::GeluErf)?;
     let config = Config {
         stack: Stack::Encoder,
         d_model: number(&json, "hidden_size")?,
@@ -208,46 +191,6 @@ fn bert(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     Ok(convert::image(&config, name, &blob, &vocab::wordpiece(&pieces, true), &[]))
 }
 
-fn ruaccent(source: &Source, folder: &Path) -> Result<Vec<u8>> {
-    let vocab = json(&folder.join("vocab.json"))?;
-    let map = vocab.as_object().context("vocab.json: it should be an object of characters and ids")?;
-    let mut characters = vec![String::new(); map.len()];
-    for (character, id) in map {
-        let id = id.as_u64().unwrap_or(u64::MAX) as usize;
-        let slot = characters.get_mut(id).with_context(|| format!("vocab.json: the id of {character:?}"))?;
-        *slot = character.clone();
-    }
-    let table = source.shape("embed.char_embed.weight").context("no tensor embed.char_embed.weight")?;
-    let [vocab_size, d_model] = *table else { anyhow::bail!("embed.char_embed.weight must have two axes") };
-    ensure!(
-        vocab_size == characters.len(),
-        "vocab.json has {} characters, not {vocab_size}",
-        characters.len()
-    );
-    let layers = |stack: &str| {
-        (0..).take_while(|i| source.contains(&format!("transformer.{stack}.layers.{i}.norm1.weight"))).count()
-    };
-    let d_ff = source.shape("transformer.encoder.layers.0.linear1.weight").and_then(|s| s.first().copied());
-    let config = Config {
-        d_model: d_model as u32,
-        heads: 8,
-        d_ff: d_ff.context("no tensor transformer.encoder.layers.0.linear1.weight")? as u32,
-        encoder_layers: layers("encoder") as u32,
-        decoder_layers: layers("decoder") as u32,
-        source_vocab: vocab_size as u32,
-        target_vocab: vocab_size as u32,
-        source_context: 256,
-        target_context: 256,
-        shared_embedding: true,
-        final_norm: true,
-        ..Config::PAPER
-    };
-    let blob = convert::weights(&Plan::new(config)?, source, RUACCENT)?;
-    let specials = Specials { pad: Some(0), begin: Some(1), end: Some(2), unknown: Some(3), mask: None };
-    let characters = vocab::characters(&characters, ADD_BEGIN | ADD_END, specials);
-    Ok(convert::image(&config, "Russian stress marks", &blob, &characters, &characters))
-}
-
 fn json(path: &Path) -> Result<Value> {
     let text = std::fs::read_to_string(path)
         .with_context(|| format!("{}: this family needs it beside the weights", path.display()))?;
@@ -257,4 +200,17 @@ fn json(path: &Path) -> Result<Value> {
 fn number(json: &Value, key: &str) -> Result<u32> {
     let number = json[key].as_u64().and_then(|n| u32::try_from(n).ok());
     number.with_context(|| format!("{key:?} should be a whole number, it is {}", json[key]))
+}
+
+/// The activation that a `config.json` names under `key`, or `default` if it names none.
+fn activation(json: &Value, key: &str, default: Activation) -> Result<Activation> {
+    Ok(match (json[key].as_str(), &json[key]) {
+        (None, Value::Null) => default,
+        (Some("gelu"), _) => Activation::GeluErf,
+        (Some("gelu_new" | "gelu_pytorch_tanh"), _) => Activation::GeluTanh,
+        (Some("relu"), _) => Activation::Relu,
+        (_, other) => {
+            anyhow::bail!("config.json: {key} {other} is not known: gelu, gelu_new or relu is")
+        }
+    })
 }

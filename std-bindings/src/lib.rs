@@ -14,6 +14,7 @@
 pub mod convert;
 pub mod families;
 pub mod file;
+pub mod measure;
 pub mod runner;
 #[allow(unsafe_code)]
 pub mod source;

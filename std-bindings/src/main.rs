@@ -45,7 +45,8 @@ enum Command {
     /// Convert a trained model's weights to an image.
     Convert {
         /// g2p (a model.npz, vocab.json beside it), bert (a model.safetensors, config.json and
-        /// vocab.txt beside it) or ruaccent (an acc_model.pt, vocab.json beside it).
+        /// vocab.txt beside it), ruaccent (an acc_model.pt, vocab.json beside it) or torch (the state
+        /// dictionary of an nn.Transformer, config.json beside it).
         family: String,
         /// The weight file (.safetensors, .npz or .pt).
         input: PathBuf,
