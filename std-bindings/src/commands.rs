@@ -1,5 +1,6 @@
 //! The command line's commands, one a file.
 
+pub(crate) mod bench;
 pub(crate) mod convert;
 pub(crate) mod inspect;
 pub(crate) mod plan;

@@ -89,6 +89,8 @@ enum Command {
         /// The text.
         text: String,
     },
+    /// Measure the kernels on each backend of this CPU, and a model's passes.
+    Bench(commands::bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -111,6 +113,7 @@ fn main() -> ExitCode {
         Command::Plan { file, batch, source, target, json } => {
             commands::plan::plan(file.as_deref(), batch, source, target, json)
         }
+        Command::Bench(options) => commands::bench::bench(&options),
         Command::Trace { model, json, text } => commands::trace::trace(model.as_deref(), json, &text),
     };
     match done {

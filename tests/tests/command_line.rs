@@ -174,7 +174,7 @@ fn convert_leaves_nothing_behind_when_it_fails() {
     let out = folder.join("out.pf");
     let (input, out) = (folder.join("model.npz"), out.to_str().unwrap());
     assert!(refused(&["convert", "g2p", input.to_str().unwrap(), out]).contains("cannot be opened"));
-    assert!(refused(&["convert", "gpt9", "x", out]).contains("g2p, bert, ruaccent"));
+    assert!(refused(&["convert", "gpt9", "x", out]).contains("g2p, bert, ruaccent, torch"));
     std::fs::write(&input, b"PK nonsense").unwrap();
     refused(&["convert", "g2p", input.to_str().unwrap(), out]);
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "only the input");
@@ -196,6 +196,37 @@ fn inspect_plan_and_trace_show_what_a_teacher_would() {
         ["h e l l o <eos>", "[6 × 128]", "encoder.self_attention", "cross-attention", "answer: HH EH1 L OW0"]
     {
         assert!(trace.contains(word), "{word}: {trace}");
+    }
+}
+
+#[test]
+fn bench_measures_one_pass_or_everything() {
+    let json = |arguments: &[&str]| -> Value { serde_json::from_str(&prints(arguments)).unwrap() };
+    let pass = |more: &[&str]| json(&[&["bench", "--json", "--batch", "2", "--source", "5"], more].concat());
+    for (more, numbers, tokens) in
+        [(&[][..], 64, 0), (&["--target", "4"], 64, 0), (&["--generate", "6", "--cpu", "baseline"], 0, 12)]
+    {
+        let found = pass(more);
+        assert!(
+            found["seconds"].as_f64() >= found["minimum"].as_f64() && found["minimum"].as_f64() > Some(0.0)
+        );
+        let length = |key: &str| found[key].as_array().unwrap().len();
+        assert_eq!((length("output").min(64), length("tokens")), (numbers, tokens), "{found}");
+    }
+    let whole = prints(&["bench"]);
+    for word in ["the peak", "matmul", "attention", "softmax", "layer norm", "gelu", "baseline", "tokens/s"] {
+        assert!(whole.contains(word), "{word}: {whole}");
+    }
+    for (wrong, why) in [
+        (&["--threads", "2"][..], "1 thread"),
+        (&["--cpu", "z80"], "baseline"),
+        (&["--source", "9999"], "positions"),
+        (&["--batch", "0"], "batch"),
+        (&["--source", "0"], "source"),
+        (&["--target", "3", "--generate", "3"], "cannot be used"),
+    ] {
+        let said = refused(&[&["bench"], wrong].concat());
+        assert!(said.contains(why), "{said}");
     }
 }
 

@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""picoformer beside its peers: the same weights, one thread on one core, f32, the same answers.
+
+    benches/peers.py [--core N] [--quick] [--only minilm|transformer]
+
+Makes its own virtual environment in the target folder (the first time, some gigabytes: PyTorch
+comes with its CUDA libraries), builds picoformer, converts the weights, then times in rounds
+A B C … A B C …, so that a slow moment falls on everybody. MiniLM is models/minilm, which
+tests/fetch-models.sh fetches; the Transformer is PyTorch's nn.Transformer, base size, of a
+fixed seed. Every output is compared with PyTorch's before it counts: numbers within 1e-4 of
+the largest, generated tokens exactly.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
+WORK = TARGET / "peers"
+PACKAGES = "onnxruntime openvino ctranslate2 torch transformers onnx onnxscript numpy safetensors".split()
+OURS = "picoformer"
+
+# Tokens of the Transformer's source and target.
+SOURCE, NEW = 10, 20
+CASES = {
+    "minilm": [("encode", 1, 8), ("encode", 1, 32), ("encode", 1, 128), ("encode", 32, 32)],
+    "transformer": [("forward", 32, SOURCE), ("forward", 1, SOURCE), ("generate", 1, SOURCE), ("generate", 32, SOURCE)],
+}
+
+
+def in_own_environment():
+    """Runs this file again in the virtual environment, made if it is not there."""
+    environment = WORK / "venv"
+    if Path(sys.prefix).resolve() == environment.resolve():
+        return
+    stamp = environment / "installed"
+    if not stamp.exists() or stamp.read_text().split() != PACKAGES:
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        subprocess.run([environment / "bin/pip", "install", "--quiet", *PACKAGES], check=True)
+        stamp.write_text(" ".join(PACKAGES))
+    python = environment / "bin/python"
+    # Libraries read these when they are loaded.
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | threads)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the one to run on")
+    parser.add_argument("--quick", action="store_true", help="two short rounds")
+    parser.add_argument("--only", choices=CASES)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    ASKED = arguments()
+    in_own_environment()
+    # Before the libraries are loaded: their threads stay where they are started.
+    os.sched_setaffinity(0, {ASKED.core})
+
+import ctranslate2
+import numpy as np
+import onnxruntime as ort
+import openvino
+import torch
+from openvino._offline_transformations import apply_make_stateful_transformation as make_stateful
+
+from peers_models import (
+    BOS, D, EOS, HEADS, LAYERS, VOCAB, Bert, Encode, Step, empty_caches, export, specification, translator, vocabulary,
+)
+
+
+def tokens(batch, length, vocab):
+    """The tokens that `picoformer bench` runs on (its `token`)."""
+    return [[4 + (i * 131 + j * 7919) % (vocab - 4) for j in range(length)] for i in range(batch)]
+
+
+def arrays(what, batch, length):
+    """The inputs of an ONNX model."""
+    vocab = Bert.vocab if what == "minilm" else VOCAB
+    inputs = {"source": np.array(tokens(batch, length, vocab))}
+    return inputs | ({"target": np.array(tokens(batch, NEW, VOCAB))} if what == "transformer" else {})
+
+
+# Each engine below is a class: its constructor loads one model, `prepare(what, batch, length)`
+# gives a function to time and one that reads the result: [numbers of the last row] or tokens.
+
+
+class Picoformer:
+    def __init__(self, model):
+        self.image = WORK / f"{model}.pf"
+        self.binary = TARGET / "release/picoformer"
+        weights = {"minilm": ("bert", ROOT / "models/minilm/model.safetensors"), "transformer": ("torch", WORK / "transformer/model.safetensors")}
+        subprocess.run([self.binary, "convert", *weights[model], self.image], check=True, stderr=subprocess.DEVNULL)
+
+    def seconds(self, what, batch, length):
+        """It times itself: the median of its samples, and the result."""
+        more = {"encode": [], "forward": ["--target", str(NEW)], "generate": ["--generate", str(NEW)]}[what]
+        command = [self.binary, "bench", "--json", "--model", self.image, "--batch", str(batch), "--source", str(length)]
+        found = json.loads(subprocess.run([*command, *more], check=True, capture_output=True).stdout)
+        return found["seconds"], found["tokens"] or found["output"]
+
+
+class PyTorch:
+    def __init__(self, model):
+        self.model = Bert(ROOT / "models/minilm") if model == "minilm" else translator()
+
+    def prepare(self, what, batch, length):
+        if what == "encode":
+            ids = torch.tensor(tokens(batch, length, self.model.vocab))
+            return lambda: self.model(ids), lambda out: out[-1, -1].numpy()
+        source = torch.tensor(tokens(batch, length, VOCAB))
+        if what == "forward":
+            target = torch.tensor(tokens(batch, NEW, VOCAB))
+            return lambda: self.model(source, target), lambda out: out[-1, -1].numpy()
+        encode, step = Encode(self.model), Step(self.model)
+
+        def generate():
+            cross, own = encode(source), empty_caches(batch)
+            token, found = torch.full((batch,), BOS), []
+            for at in range(NEW):
+                token, *own = step(token, torch.tensor([at]), *own, *cross)
+                found.append(token)
+            return torch.stack(found)
+
+        return generate, lambda found: found.flatten().tolist()
+
+
+class OnnxRuntime:
+    def __init__(self, model):
+        self.model = model
+        options = ort.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.open = lambda name: ort.InferenceSession(WORK / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
+
+    def prepare(self, what, batch, length):
+        if what != "generate":
+            session, feeds = self.open(self.model), arrays(self.model, batch, length)
+            return lambda: session.run(None, feeds)[0], lambda out: out[-1, -1]
+        encode, step, value = self.open("encode"), self.open("step"), ort.OrtValue.ortvalue_from_numpy
+        source = arrays("encode", batch, length)
+        names = [x.name for x in step.get_inputs()]
+        begin, ats = value(np.full(batch, BOS)), [value(np.array([at])) for at in range(NEW)]
+        own, outputs = [value(x.numpy()) for x in empty_caches(batch)], [x.name for x in step.get_outputs()]
+
+        def generate():
+            cross = encode.run_with_ort_values(None, {"source": value(source["source"])})
+            state, token, found = own, begin, []
+            for at in ats:
+                token, *state = step.run_with_ort_values(outputs, dict(zip(names, [token, at, *state, *cross])))
+                found.append(token)
+            return found
+
+        return generate, lambda found: np.concatenate([x.numpy() for x in found]).tolist()
+
+
+class OpenVino:
+    def __init__(self, model):
+        self.model, self.core = model, openvino.Core()
+        # This says f32: CPUs with AMX would take bf16.
+        self.properties = {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "ENABLE_CPU_PINNING": False}
+
+    def compile(self, model):
+        return self.core.compile_model(model, "CPU", self.properties).create_infer_request()
+
+    def prepare(self, what, batch, length):
+        if what != "generate":
+            request, feeds = self.compile(WORK / f"{self.model}.onnx"), arrays(self.model, batch, length)
+            return lambda: request.infer(feeds, share_inputs=True)[0], lambda out: out[-1, -1]
+        encode, step = self.compile(WORK / "encode.onnx"), self.core.read_model(WORK / "step.onnx")
+        # The decoder's own caches become state that stays inside; its batch must then be known.
+        caches = [f"{kind}{i}" for i in range(LAYERS) for kind in "kv"]
+        step.reshape({f"own_{name}": [batch, HEADS, -1, D // HEADS] for name in caches})
+        make_stateful(step, {f"own_{name}": f"new_{name}" for name in caches})
+        step, source = self.compile(step), arrays("encode", batch, length)
+
+        def generate():
+            encode.infer(source, share_inputs=True)
+            for i, name in enumerate(caches):
+                step.set_tensor(f"cross_{name}", encode.get_output_tensor(i))
+            step.reset_state()
+            token, found = np.full(batch, BOS), []
+            for at in range(NEW):
+                step.infer({"token": token, "at": np.array([at])})
+                token = step.get_tensor("next").data.copy()
+                found.append(token)
+            return found
+
+        return generate, lambda found: np.concatenate(found).tolist()
+
+
+class CTranslate2:
+    def __init__(self, model):
+        folder = str(WORK / f"{model}.ct2")
+        options = {"device": "cpu", "compute_type": "float32", "inter_threads": 1, "intra_threads": 1}
+        if model == "minilm":
+            ctranslate2.converters.TransformersConverter(str(ROOT / "models/minilm")).convert(folder, force=True)
+            self.model = ctranslate2.Encoder(folder, **options)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
+            self.torch = translator()
+            specification(self.torch).save(folder)
+            self.model = ctranslate2.Translator(folder, **options)
+
+    def prepare(self, what, batch, length):
+        if what == "encode":
+            ids = tokens(batch, length, Bert.vocab)
+            return lambda: self.model.forward_batch(ids), lambda out: np.array(out.last_hidden_state)[-1, -1]
+        text = lambda rows: [[names[token] for token in row] for row in rows]
+        names = vocabulary()
+        source = text(tokens(batch, length, VOCAB))
+        if what == "generate":
+            options = {"beam_size": 1, "max_decoding_length": NEW, "min_decoding_length": NEW, "max_batch_size": 0}
+            generate = lambda: self.model.translate_batch(source, **options)
+            # Sequence by sequence; the others give step by step.
+            return generate, lambda found: [int(s.hypotheses[0][at]) for at in range(NEW) for s in found]
+        # It gives no logits: the probability of each token of a target, which takes all of them. It puts
+        # the begin token in front and the end token behind, so its positions are one more.
+        ids = [row[1:] for row in tokens(batch, NEW, VOCAB)]
+        target = text(ids)
+        logits = self.torch(torch.tensor(tokens(batch, length, VOCAB)), torch.tensor([[BOS, *row] for row in ids]))
+        self.expected = logits[-1].log_softmax(-1)[range(NEW), [*ids[-1], EOS]].numpy()
+        return lambda: self.model.score_batch(source, target, max_batch_size=0), lambda found: np.array(found[-1].log_probs)
+
+
+class Absent:
+    """An engine that cannot have a model: it says why for every case."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def prepare(self, *case):
+        raise self.error
+
+    seconds = prepare
+
+
+ENGINES = {OURS: Picoformer, "pytorch": PyTorch, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "ctranslate2": CTranslate2}
+
+
+def sample(run, least):
+    """The median seconds of some runs, and the last result."""
+    times, start = [], time.perf_counter()
+    while not times or (time.perf_counter() - start < least and len(times) < 50):
+        before = time.perf_counter()
+        result = run()
+        times.append(time.perf_counter() - before)
+    return median(times), result
+
+
+def compare(name, found, expected):
+    """Fails unless an engine computed what PyTorch did."""
+    if isinstance(expected, list):
+        if found != expected:
+            raise ValueError(f"{sum(x != y for x, y in zip(found, expected))} of {len(expected)} tokens differ")
+        return
+    expected = expected[: len(found)]
+    off = float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
+    if not off <= 1e-4:
+        raise ValueError(f"off by {off:.1e} of the largest")
+
+
+def measure(engines, case, rounds, least):
+    """Medians of all engines in rounds; a cell is seconds, or why there are none."""
+    times, runs, reasons, expected = {name: [] for name in engines}, {}, {}, None
+    for name in ["pytorch", *(name for name in engines if name != "pytorch")]:
+        try:
+            if name == OURS:
+                found = engines[name].seconds(*case)[1]
+            else:
+                runs[name], read = engines[name].prepare(*case)
+                found = read(runs[name]())
+            expected = found if expected is None else expected
+            compare(name, found, getattr(engines[name], "expected", None) if case[0] == "forward" and name == "ctranslate2" else expected)
+        except Exception as error:  # One peer that cannot do one thing does not end the rest.
+            reasons[name] = f"{error}".split("\n")[0] or type(error).__name__
+    for _ in range(rounds):
+        for name in engines:
+            if name not in reasons:
+                times[name].append(engines[name].seconds(*case)[0] if name == OURS else sample(runs[name], least)[0])
+    return {name: reasons.get(name) or median(times[name]) for name in engines}
+
+
+def table(rows):
+    """All medians in ms; a cell without one is a number that the notes below explain."""
+    names, notes = list(ENGINES), []
+    print(f"\n{'ms, median':30}" + "".join(f"{name:>14}" for name in names) + f"{'ours : best of the others':>30}")
+    for (what, batch, length), cells in rows:
+        size = f"{batch} × {length}" if what == "encode" else f"{batch} × ({length}, {NEW})"
+        line = f"{what + ' ' + size:30}"
+        for name in names:
+            if isinstance(cells[name], str):
+                notes.append(f"[{len(notes) + 1}] {what} {size}, {name}: {cells[name]}")
+                line += f"{f'[{len(notes)}]':>14}"
+            else:
+                line += f"{cells[name] * 1e3:>14.3f}"
+        others = {name: cells[name] for name in names if name != OURS and not isinstance(cells[name], str)}
+        if others and not isinstance(cells[OURS], str):
+            best = min(others, key=others.get)
+            times = others[best] / cells[OURS]
+            word = f"{times:.2f} × as fast as {best}"
+            line += f"{word:>34}"
+        print(line)
+    print("\n".join(notes))
+
+
+def main():
+    torch.set_num_threads(1)
+    torch.inference_mode().__enter__()
+    subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "picoformer"], cwd=ROOT, check=True)
+    rounds, least = (2, 0.1) if ASKED.quick else (7, 0.4)
+    rows = []
+    for model in [ASKED.only] if ASKED.only else CASES:
+        if model == "minilm" and not (ROOT / "models/minilm/model.safetensors").exists():
+            print("SKIPPED: models/minilm is not there; tests/fetch-models.sh fetches it", file=sys.stderr)
+            continue
+        export(model, ROOT, WORK)
+        engines = {}
+        for name, engine in ENGINES.items():
+            try:
+                engines[name] = engine(model)
+            except Exception as error:
+                engines[name] = Absent(error)
+        for case in CASES[model]:
+            print(f"{model}: {case[0]} {case[1]} × {case[2]} …", file=sys.stderr)
+            rows.append((case, measure(engines, case, rounds, least)))
+    print(f"core {ASKED.core}, one thread, f32, {rounds} rounds; " + ", ".join(f"{n} {v}" for n, v in versions()))
+    table(rows)
+
+
+def versions():
+    return [(m.__name__, m.__version__.split("-")[0]) for m in (torch, ort, openvino, ctranslate2)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+//! `picoformer bench`: how fast the kernels and a model are on this CPU.
+
+mod kernels;
+mod model;
+
+use anyhow::{Context, Result, ensure};
+use picoformer::core::Cpu;
+use serde_json::{Map, json};
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+
+/// What to measure: all kernels and the usual passes, or the one pass that is asked for.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The model; without it, the embedded one, and before it every kernel.
+    #[arg(long, value_name = "FILE.pf")]
+    model: Option<PathBuf>,
+    /// Sequences that run together.
+    #[arg(long, default_value_t = 1)]
+    batch: usize,
+    /// One encoder pass over so many tokens of each sequence.
+    #[arg(long, value_name = "TOKENS")]
+    source: Option<usize>,
+    /// Encoder and decoder, scores after each of so many target tokens.
+    #[arg(long, value_name = "TOKENS", conflicts_with = "generate")]
+    target: Option<usize>,
+    /// Encoder, then so many tokens greedily, one after another; the end token does not stop it.
+    #[arg(long, value_name = "TOKENS")]
+    generate: Option<usize>,
+    /// The kernels to use (without it, the fastest of this CPU): baseline, avx2, avx512.
+    #[arg(long, value_name = "NAME")]
+    cpu: Option<String>,
+    /// Threads: one.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// One line of JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn bench(options: &Options) -> Result<()> {
+    ensure!(options.threads == 1, "--threads {}: a model runs on 1 thread", options.threads);
+    let cpu = match &options.cpu {
+        None => Cpu::detect(),
+        Some(name) => Cpu::all().find(|cpu| cpu.name() == name).with_context(|| {
+            let names: Vec<_> = Cpu::all().map(Cpu::name).collect();
+            format!("--cpu {name:?}: this CPU has {}", names.join(", "))
+        })?,
+    };
+    let file = super::open(options.model.as_deref())?;
+    let asked = model::Pass::asked(options.batch, options.source, options.target, options.generate);
+    if let Some(pass) = asked {
+        return model::one(&file, cpu, pass, options.json);
+    }
+    let passes = model::Pass::usual(&file)?;
+    if !options.json {
+        if options.model.is_none() {
+            kernels::table(&mut stdout().lock(), &kernels::measure())?;
+        }
+        return model::table(&file, cpu, &passes);
+    }
+    let mut whole = Map::new();
+    if options.model.is_none() {
+        whole.insert("kernels".into(), kernels::measure().iter().map(kernels::Row::json).collect());
+    }
+    let times = model::measure(&file, cpu, &passes, model::ROUNDS)?;
+    let passes = passes.iter().zip(times).map(|(pass, times)| times.json(cpu, *pass));
+    whole.insert("passes".into(), passes.collect());
+    writeln!(stdout(), "{}", json!(whole))?;
+    Ok(())
+}
+
+/// `part` of `whole` as a bar of at most so many characters, in eighths of one.
+fn bar(part: f64, whole: f64, most: usize) -> String {
+    let eighths = (part / whole * most as f64 * 8.0).round().clamp(0.0, most as f64 * 8.0) as usize;
+    let last = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
+    let bar = "█".repeat(eighths / 8) + last;
+    format!("{bar:most$}")
+}
