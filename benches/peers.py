@@ -27,11 +27,9 @@ WORK = TARGET / "peers"
 PACKAGES = "onnxruntime openvino ctranslate2 torch transformers onnx onnxscript numpy safetensors".split()
 OURS = "picoformer"
 
-# Tokens of the Transformer's source and target.
-SOURCE, NEW = 10, 20
 CASES = {
     "minilm": [("encode", 1, 8), ("encode", 1, 32), ("encode", 1, 128), ("encode", 32, 32)],
-    "transformer": [("forward", 32, SOURCE), ("forward", 1, SOURCE), ("generate", 1, SOURCE), ("generate", 32, SOURCE)],
+    "transformer": [("forward", 32, 10), ("forward", 1, 10), ("generate", 1, 10), ("generate", 32, 10)],
 }
 
 
@@ -47,7 +45,7 @@ def in_own_environment():
         stamp.write_text(" ".join(PACKAGES))
     python = environment / "bin/python"
     # Libraries read these when they are loaded.
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
+    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "TRANSFORMERS_VERBOSITY": "error"}
     os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | threads)
 
 
@@ -73,13 +71,18 @@ import torch
 from openvino._offline_transformations import apply_make_stateful_transformation as make_stateful
 
 from peers_models import (
-    BOS, D, EOS, HEADS, LAYERS, VOCAB, Bert, Encode, Step, empty_caches, export, specification, translator, vocabulary,
+    BOS, D, EOS, HEADS, LAYERS, NEW, VOCAB, Bert, Encode, Step, empty_caches, export, specification, translator, vocabulary,
 )
 
 
 def tokens(batch, length, vocab):
     """The tokens that `picoformer bench` runs on (its `token`)."""
     return [[4 + (i * 131 + j * 7919) % (vocab - 4) for j in range(length)] for i in range(batch)]
+
+
+def onnx(what, batch):
+    """The ONNX file; the Transformer's parts are a file for each batch."""
+    return WORK / (f"{what}.onnx" if what in ("minilm", "step") else f"{what}{batch}.onnx")
 
 
 def arrays(what, batch, length):
@@ -138,14 +141,15 @@ class OnnxRuntime:
         self.model = model
         options = ort.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
+        options.log_severity_level = 3
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.open = lambda name: ort.InferenceSession(WORK / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
+        self.open = lambda *of: ort.InferenceSession(onnx(*of), options, providers=["CPUExecutionProvider"])
 
     def prepare(self, what, batch, length):
         if what != "generate":
-            session, feeds = self.open(self.model), arrays(self.model, batch, length)
+            session, feeds = self.open(self.model, batch), arrays(self.model, batch, length)
             return lambda: session.run(None, feeds)[0], lambda out: out[-1, -1]
-        encode, step, value = self.open("encode"), self.open("step"), ort.OrtValue.ortvalue_from_numpy
+        encode, step, value = self.open("encode", batch), self.open("step", batch), ort.OrtValue.ortvalue_from_numpy
         source = arrays("encode", batch, length)
         names = [x.name for x in step.get_inputs()]
         begin, ats = value(np.full(batch, BOS)), [value(np.array([at])) for at in range(NEW)]
@@ -173,9 +177,9 @@ class OpenVino:
 
     def prepare(self, what, batch, length):
         if what != "generate":
-            request, feeds = self.compile(WORK / f"{self.model}.onnx"), arrays(self.model, batch, length)
+            request, feeds = self.compile(onnx(self.model, batch)), arrays(self.model, batch, length)
             return lambda: request.infer(feeds, share_inputs=True)[0], lambda out: out[-1, -1]
-        encode, step = self.compile(WORK / "encode.onnx"), self.core.read_model(WORK / "step.onnx")
+        encode, step = self.compile(onnx("encode", batch)), self.core.read_model(onnx("step", batch))
         # The decoder's own caches become state that stays inside; its batch must then be known.
         caches = [f"{kind}{i}" for i in range(LAYERS) for kind in "kv"]
         step.reshape({f"own_{name}": [batch, HEADS, -1, D // HEADS] for name in caches})
@@ -309,7 +313,7 @@ def table(rows):
             times = others[best] / cells[OURS]
             word = f"{times:.2f} × as fast as {best}"
             line += f"{word:>34}"
-        print(line)
+        print(line, flush=True)
     print("\n".join(notes))
 
 
@@ -317,9 +321,15 @@ def main():
     torch.set_num_threads(1)
     torch.inference_mode().__enter__()
     subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "picoformer"], cwd=ROOT, check=True)
-    rounds, least = (2, 0.1) if ASKED.quick else (7, 0.4)
-    rows = []
-    for model in [ASKED.only] if ASKED.only else CASES:
+    rounds = 2 if ASKED.quick else 7
+    versions = ", ".join(f"{m.__name__} {m.__version__.split('-')[0]}" for m in (torch, ort, openvino, ctranslate2))
+    print(f"core {ASKED.core}, one thread, f32, {rounds} rounds; {versions}")
+    table(rows([ASKED.only] if ASKED.only else CASES, rounds, 0.1 if ASKED.quick else 0.4))
+
+
+def rows(models, rounds, least):
+    """Each case with its medians, as they are measured."""
+    for model in models:
         if model == "minilm" and not (ROOT / "models/minilm/model.safetensors").exists():
             print("SKIPPED: models/minilm is not there; tests/fetch-models.sh fetches it", file=sys.stderr)
             continue
@@ -331,14 +341,7 @@ def main():
             except Exception as error:
                 engines[name] = Absent(error)
         for case in CASES[model]:
-            print(f"{model}: {case[0]} {case[1]} × {case[2]} …", file=sys.stderr)
-            rows.append((case, measure(engines, case, rounds, least)))
-    print(f"core {ASKED.core}, one thread, f32, {rounds} rounds; " + ", ".join(f"{n} {v}" for n, v in versions()))
-    table(rows)
-
-
-def versions():
-    return [(m.__name__, m.__version__.split("-")[0]) for m in (torch, ort, openvino, ctranslate2)]
+            yield case, measure(engines, case, rounds, least)
 
 
 if __name__ == "__main__":

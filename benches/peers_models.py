@@ -11,6 +11,8 @@ from torch.nn import functional as F
 
 D, HEADS, LAYERS, FF, VOCAB, BOS, EOS = 512, 8, 6, 2048, 10_000, 2, 3
 POSITIONS = 64
+# What is run: tokens of source and target, sequences at a time.
+SOURCE, NEW, BATCHES = 10, 20, (1, 32)
 
 
 class Bert(nn.Module):
@@ -148,13 +150,16 @@ def export(model, root, work):
     (folder / "config.json").write_text(json.dumps({"nhead": HEADS, "bos": BOS, "eos": EOS}))
     # Its fused encoder has no ONNX form.
     torch.backends.mha.set_fastpath_enabled(False)
-    axes = {"source": batch, "target": {0: "batch", 1: "new"}}
-    onnx(ours, (ids, ids[:, :7]), ["source", "target"], ["logits"], axes, "transformer")
     caches = [f"{kind}{i}" for i in range(LAYERS) for kind in "kv"]
     cross = [f"cross_{name}" for name in caches]
-    onnx(Encode(ours), (ids,), ["source"], cross, {"source": batch}, "encode")
+    # The tracer writes nn.MultiheadAttention's sizes down as constants: a file for each batch.
+    for rows in BATCHES:
+        source, target = torch.ones(rows, SOURCE, dtype=torch.long), torch.ones(rows, NEW, dtype=torch.long)
+        onnx(ours, (source, target), ["source", "target"], ["logits"], {}, f"transformer{rows}")
+        onnx(Encode(ours), (source,), ["source"], cross, {}, f"encode{rows}")
     own, new = [f"own_{name}" for name in caches], [f"new_{name}" for name in caches]
     axes = {name: {0: "batch", 2: "past"} for name in own} | {name: {0: "batch", 2: "length"} for name in cross}
+    axes |= {name: {0: "batch", 2: "longer"} for name in new}
     # Not empty: a tracer takes an empty one for a constant.
     state = [torch.zeros(2, HEADS, 3, D // HEADS)] * (2 * LAYERS)
     inputs = (ids[:, 0], torch.tensor([3]), *state, *Encode(ours)(ids))
