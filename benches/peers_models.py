@@ -3,6 +3,7 @@ specification."""
 
 import json
 
+import numpy as np
 import torch
 from ctranslate2.specs import TransformerSpec, common_spec
 from safetensors.torch import save_file
@@ -174,7 +175,9 @@ def vocabulary():
 
 def specification(model):
     """CTranslate2's form of nn.Transformer."""
-    spec = TransformerSpec.from_config((LAYERS, LAYERS), HEADS, pre_norm=False, activation=common_spec.Activation.RELU)
+    # PyTorch normalises after each layer and after each stack once more; here only stacks that normalise
+    # before their layers have that last norm, so it is made for one and the order is changed below.
+    spec = TransformerSpec.from_config((LAYERS, LAYERS), HEADS, pre_norm=True, activation=common_spec.Activation.RELU)
 
     def set_linear(to, weight, bias):
         to.weight, to.bias = weight.detach().numpy(), bias.detach().numpy()
@@ -193,8 +196,7 @@ def specification(model):
         tokens.weight = embedding.embedding.weight.detach().numpy()
         to.scale_embeddings = True
         to.position_encodings.encodings = model.positional_encoding.pos_embedding[:, 0].numpy()
-        # PyTorch normalises after each stack once more.
-        to.layer_norm = common_spec.LayerNormSpec()
+        to.pre_norm = np.dtype("int8").type(0)
         set_norm(to.layer_norm, stack.norm)
         for to, layer in zip(to.layer, stack.layers):
             set_attention(to.self_attention, layer.self_attn, [(0, 3)])
