@@ -74,7 +74,11 @@ class Translator(nn.Module):
 
 def translator():
     torch.manual_seed(0)
-    return Translator().eval()
+    model = Translator().eval()
+    # As large as the positions once they are scaled: what is generated then depends on the source.
+    for table in (model.src_tok_emb, model.tgt_tok_emb):
+        nn.init.normal_(table.embedding.weight, std=D**-0.5)
+    return model
 
 
 def empty_caches(batch):
