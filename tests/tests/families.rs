@@ -172,7 +172,7 @@ fn add(x: &Matrix, y: &Matrix) -> Matrix {
 
 fn position(at: usize, i: usize) -> f64 {
     let angle = at as f64 / 10000f64.powf((i / 2 * 2) as f64 / D as f64);
-    if i % 2 == 0 { angle.sin() } else { angle.cos() }
+    if i.is_multiple_of(2) { angle.sin() } else { angle.cos() }
 }
 
 fn scratch(name: &str) -> PathBuf {
