@@ -6,6 +6,7 @@
 //! | `models` | whole models on every backend, from tokens to answer |
 //! | `table` | every row: time, rate and share of the peak on every backend, beside peers |
 //! | `peak` | one table: backend × matmul shape, GFLOP/s and share of the peak |
+//! | `peers.py` | whole models beside other engines, with the same weights |
 //!
 //! | program | what it holds, whatever else the machine does |
 //! |---|---|
