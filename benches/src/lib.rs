@@ -5,7 +5,6 @@
 //! | `kernels` | every kernel on every backend, beside the crates that have it too |
 //! | `models` | whole models on every backend, from tokens to answer |
 //! | `table` | every row: time, rate and share of the peak on every backend, beside peers |
-//! | `peak` | one table: backend × matmul shape, GFLOP/s and share of the peak |
 //! | `peers.py` | whole models beside other engines, with the same weights |
 //!
 //! | program | what it holds, whatever else the machine does |
@@ -18,11 +17,12 @@
 
 #![deny(unsafe_code)]
 
-pub mod matmul;
 pub mod plain;
 #[allow(unsafe_code)]
 pub mod read;
 pub mod row;
+
+pub use picoformer::measure::{Buffer, median, peak};
 
 /// Panics unless `found` is `expected` within `bound`, relative to the larger of it and 1.
 #[track_caller]

@@ -11,10 +11,11 @@
 //! than the recorded one fails as well, so that the recorded ones stay true. Another compiler
 //! has other counts: then the table is printed, and nothing fails.
 
-use picoformer_benches::{Buffer, matmul};
+use picoformer::measure::Buffer;
+use picoformer::measure::cases::{Attention, Matmul};
 use picoformer_core::config::{Output, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
-use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
+use picoformer_core::kernels::attention::{Heads, Mask};
 use picoformer_core::{Config, Cpu, Line, Model, Plan};
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -44,7 +45,7 @@ impl Case {
 
 fn product(rows: usize, cols: usize, depth: usize) -> Case {
     Case::new(format!("matmul_{rows}x{cols}x{depth}"), rows * cols * depth, move |cpu| {
-        let mut case = matmul::Case::new((rows, cols, depth));
+        let mut case = Matmul::new(rows, cols, depth);
         move || case.run(cpu)
     })
 }
@@ -77,21 +78,12 @@ fn activation(name: &str, activation: Activation) -> Case {
 /// Four heads of 32 features; the last query sees all keys.
 fn attention(queries: usize, keys: usize, mask: Mask<'static>) -> Case {
     let heads = Heads { heads: 4, head_size: 32 };
-    let (width, first) = (heads.width(), keys - queries);
-    let causal = mask == Mask::Causal;
-    let seen: usize = (0..queries).map(|i| if causal { first + i + 1 } else { keys }).sum();
-    let name = format!("attention_4x32_{queries}x{keys}{}", if causal { "_causal" } else { "" });
-    Case::new(name, 2 * width * seen, move |cpu| {
-        let query = Buffer::random(1, queries * width);
-        let (key, value) = (Buffer::random(2, keys * width), Buffer::random(3, keys * width));
-        let mut packed = (vec![Line::ZERO; heads.key_lines(keys)], vec![Line::ZERO; heads.value_lines(keys)]);
-        append_keys_values(heads, keys, 0, &key, &value, width, keys, &mut packed.0, &mut packed.1);
-        let shape = AttentionShape { heads, queries, query_stride: width, keys, capacity: keys, first, mask };
-        let (mut scores, mut out) = (vec![Line::ZERO; score_lines(keys)], Buffer::zeros(queries * width));
-        move || {
-            let out = black_box(&mut out);
-            cpu.attention(&shape, &query, &packed.0, &packed.1, &mut scores, out, None).unwrap();
-        }
+    let name =
+        format!("attention_4x32_{queries}x{keys}{}", if mask == Mask::Causal { "_causal" } else { "" });
+    let work = Attention::new(heads, queries, keys, mask).flops() as usize / 2;
+    Case::new(name, work, move |cpu| {
+        let mut case = Attention::new(heads, queries, keys, mask);
+        move || case.run(cpu)
     })
 }
 
