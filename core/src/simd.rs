@@ -72,6 +72,9 @@ pub trait Simd: Copy {
     /// The largest lane; NaN lanes may or may not be seen.
     fn largest(self, v: Self::V) -> f32;
 
+    /// The square root of one number.
+    fn sqrt(self, x: f32) -> f32;
+
     /// The floats of `x`, at most sixteen, and `fill` in the lanes beyond them.
     #[inline(always)]
     fn load_part(self, x: &[f32], fill: f32) -> Self::V {

@@ -241,7 +241,7 @@ fn plain_attention(
 fn attention_is_the_plain_loops_with_every_mask_whatever_lies_beyond_the_keys() {
     for (heads, head_size) in [(1, 1), (2, 15), (3, 16), (2, 17), (2, 64)] {
         for (queries, keys, capacity) in
-            [(1, 1, 1), (1, 33, 40), (5, 17, 17), (9, 15, 48), (17, 100, 130), (20, 20, 20)]
+            [(1, 1, 1), (1, 33, 40), (5, 17, 17), (9, 15, 48), (17, 100, 130), (20, 20, 20), (9, 600, 700)]
         {
             let heads = Heads { heads, head_size };
             let (width, padded) = (heads.width(), heads.head_lines() * 16);

@@ -1,7 +1,11 @@
 //! `softmax(Q Kᵀ / √head_size + mask) V` for each head (the paper, section 3.2).
 
-use super::activation::exp_below_89;
-use super::softmax::{exponentials, largest};
+mod cache;
+mod online;
+
+pub use cache::append_keys_values;
+
+use self::online::Online;
 use super::tile::{Sums, Tile, height, product, width};
 use crate::line::{LANES, Line};
 use crate::simd::Simd;
@@ -106,6 +110,15 @@ pub struct AttentionShape<'m> {
     pub mask: Mask<'m>,
 }
 
+impl AttentionShape<'_> {
+    /// Keys up to the last that a query may see.
+    #[inline(always)]
+    const fn visible(&self, query: usize) -> usize {
+        let seen = self.first.saturating_add(query + 1);
+        if self.mask.is_causal() && seen < self.keys { seen } else { self.keys }
+    }
+}
+
 /// Query rows whose scores are in memory at once, at most.
 const ROWS: usize = 8;
 
@@ -118,9 +131,6 @@ pub const fn score_lines(keys: usize) -> usize {
     let keys = if keys < KEYS { keys } else { KEYS };
     ROWS * keys.div_ceil(LANES)
 }
-
-/// The lanes of a line.
-const LANE: [f32; LANES] = [0., 1., 2., 3., 4., 5., 6., 7., 8., 9., 10., 11., 12., 13., 14., 15.];
 
 /// Attention of `query[queries × query_stride]` to packed `keys` and `values`, into
 /// `out[queries × width]`; `weights`, if any, receives `[heads × queries × keys]`.
@@ -145,126 +155,106 @@ pub fn attention<S: Simd>(
     //     out[i] = Σ weights[t] value[t]
     //
     // A few queries and 256 keys at a time: both products are a matmul's tiles, and the
-    // scores between them are all that is ever in memory. With more keys the softmax goes
-    // on from what it has (Milakov, Gimelshein 2018; Rabe, Staats 2021): where the largest
-    // score grows, the sums so far are scaled down. Causal queries skip the keys after the
-    // last that one of them sees.
+    // scores between them are all that is ever in memory; `Online` goes on from one part of
+    // the keys to the next. Causal queries skip the keys after the last that one of them sees.
     let heads = shape.heads;
     let (head_floats, width) = (heads.head_lines() * LANES, heads.width());
-    let scale = 1.0 / libm::sqrtf(heads.head_size as f32);
+    let scale = 1.0 / s.sqrt(heads.head_size as f32);
     for head in 0..heads.heads {
         let keys = keys.get(head * shape.capacity.div_ceil(LANES) * heads.head_size..).unwrap_or_default();
         let values = values.get(head * heads.head_lines() * shape.capacity..).unwrap_or_default();
         let mut i = 0;
         while i < shape.queries {
             let rows = height::<S>(shape.queries - i);
-            let visible = match shape.mask.is_causal() {
-                true => shape.keys.min(shape.first.saturating_add(i + rows)),
-                false => shape.keys,
-            };
+            let visible = shape.visible(i + rows - 1);
             let query = query.get(i * shape.query_stride + head * head_floats..).unwrap_or_default();
             let out = out.get_mut(i * width + head * head_floats..).unwrap_or_default();
-            let mut state = [Weighing { shift: f32::NEG_INFINITY, sum: 0.0 }; ROWS];
-            let mut from = 0;
+            let mut online = Online::new(rows, scale);
+            // Twice for each part of the keys: first the one product, then the other. (One
+            // place for both, for each place has all tiles compiled into it.)
+            let (mut from, mut weighed) = (0, false);
             loop {
                 let count = KEYS.min(visible - from);
-                let line = count.div_ceil(LANES);
-                let Some(scores) = scores.get_mut(..rows * line) else { return };
-                let last = from + count >= visible;
-                let (mut before, mut after) = ([1.0; ROWS], [1.0; ROWS]);
-                // One place for both products: each has all tiles in it.
-                for product in [Product::QueryKey, Product::WeightValue] {
-                    let (tile, ends) = match product {
-                        Product::QueryKey => (
-                            Tile {
-                                x: query,
-                                x_stride: shape.query_stride,
-                                rows,
-                                w: keys.get(from / LANES * heads.head_size..).unwrap_or_default(),
-                                w_stride: heads.head_size,
-                                panels: line,
-                                depth: heads.head_size,
-                            },
-                            Ends {
-                                out: Line::floats_mut(scores),
-                                stride: line * LANES,
-                                fresh: true,
-                                before,
-                                after,
-                            },
-                        ),
-                        Product::WeightValue => (
-                            Tile {
-                                x: Line::floats(scores),
-                                x_stride: line * LANES,
-                                rows,
-                                w: values.get(from..).unwrap_or_default(),
-                                w_stride: shape.capacity,
-                                panels: heads.head_lines(),
-                                depth: count,
-                            },
-                            Ends { out: &mut *out, stride: width, fresh: from == 0, before, after },
-                        ),
+                let lines = count.div_ceil(LANES);
+                let Some(scores) = scores.get_mut(..rows * lines) else { return };
+                let (tile, ends) = if weighed {
+                    let tile = Tile {
+                        x: Line::floats(scores),
+                        x_stride: lines * LANES,
+                        rows,
+                        w: values.get(from..).unwrap_or_default(),
+                        w_stride: shape.capacity,
+                        panels: heads.head_lines(),
+                        // A few keys with weights of zero more, for the whole steps of a tile.
+                        depth: count.next_multiple_of(8).min(shape.keys - from),
                     };
-                    products(s, &tile, ends);
-                    if product == Product::WeightValue {
-                        break;
-                    }
-                    for r in 0..rows {
-                        let row = scores.get_mut(r * line..(r + 1) * line);
-                        let (Some(row), Some(state)) = (row, state.get_mut(r)) else { return };
-                        let (row, _) = Line::floats_mut(row).as_chunks_mut();
-                        mask(s, shape, i + r, from, count, row);
-                        let b = state.weigh(s, row, scale);
-                        let a = match last {
-                            true if state.sum == 0.0 => 0.0,
-                            true => 1.0 / state.sum,
-                            false => 1.0,
-                        };
-                        if let (Some(before), Some(after)) = (before.get_mut(r), after.get_mut(r)) {
-                            (*before, *after) = (b, a);
+                    (tile, Ends { out: &mut *out, stride: width, online: Some((&online, from == 0)) })
+                } else {
+                    let tile = Tile {
+                        x: query,
+                        x_stride: shape.query_stride,
+                        rows,
+                        w: keys.get(from / LANES * heads.head_size..).unwrap_or_default(),
+                        w_stride: heads.head_size,
+                        panels: lines,
+                        depth: heads.head_size,
+                    };
+                    (tile, Ends { out: Line::floats_mut(scores), stride: lines * LANES, online: None })
+                };
+                products(s, &tile, ends);
+
+                let last = from + count >= visible;
+                match (weighed, last) {
+                    (false, _) => {
+                        let (scores, _) = Line::floats_mut(scores).as_chunks_mut();
+                        let mut seen = [0; ROWS];
+                        for (r, seen) in seen.iter_mut().take(rows).enumerate() {
+                            let keep = shape.mask.keep(i + r, shape.keys);
+                            if let Some(keep) = keep.and_then(|keep| keep.get(from..)) {
+                                let row = scores.get_mut(r * lines..(r + 1) * lines).unwrap_or_default();
+                                mask(s, keep, row);
+                            }
+                            *seen = count.min(shape.visible(i + r).saturating_sub(from));
                         }
+                        online.weigh(s, scores, lines, &seen, last);
                         if let Some(weights) = weights.as_deref_mut() {
-                            let at = (head * shape.queries + i + r) * shape.keys;
-                            let all = weights.get_mut(at..at + shape.keys).unwrap_or_default();
-                            show(all, from, row.as_flattened().get(..count).unwrap_or_default(), b, a);
+                            let at = (head * shape.queries + i) * shape.keys;
+                            let weights = weights.get_mut(at..).unwrap_or_default();
+                            let rows = weights.chunks_exact_mut(shape.keys).take(rows);
+                            for (r, (all, row)) in rows.zip(scores.chunks_exact(lines)).enumerate() {
+                                online.show(
+                                    r,
+                                    all,
+                                    from,
+                                    row.as_flattened().get(..count).unwrap_or_default(),
+                                );
+                            }
                         }
                     }
+                    (true, false) => from += count,
+                    (true, true) => break,
                 }
-                from += count;
-                if last {
-                    break;
-                }
+                weighed = !weighed;
             }
             i += rows;
         }
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Product {
-    QueryKey,
-    WeightValue,
-}
-
-/// Where the sums of both products end: rows of whole lines.
+/// Where the sums of both products end: rows of whole lines, `stride` floats apart.
 struct Ends<'a> {
     out: &'a mut [f32],
-    /// Floats from one row to the next.
     stride: usize,
-    /// Whether sums start at zero, not at `before` times what `out` holds.
-    fresh: bool,
-    before: [f32; ROWS],
-    /// A factor of each row's sums.
-    after: [f32; ROWS],
+    /// Of weights with values: the factors, and whether nothing is in `out` yet.
+    online: Option<(&'a Online, bool)>,
 }
 
 impl<S: Simd> Sums<S> for Ends<'_> {
     #[inline(always)]
     fn start<const P: usize>(&self, s: S, row: usize) -> [S::V; P] {
         let mut sums = [s.splat(0.0); P];
-        if !self.fresh {
-            let factor = s.splat(self.before.get(row).copied().unwrap_or(1.0));
+        if let Some((online, false)) = self.online {
+            let factor = s.splat(online.before(row));
             let cells = self.out.get(row * self.stride..).unwrap_or_default().as_chunks().0;
             let Some(cells) = cells.first_chunk::<P>() else { return sums };
             unroll!(J < P { sums[J] = s.mul(s.load(&cells[J]), factor); });
@@ -273,7 +263,7 @@ impl<S: Simd> Sums<S> for Ends<'_> {
     }
     #[inline(always)]
     fn take<const P: usize>(&mut self, s: S, row: usize, sums: [S::V; P]) {
-        let factor = s.splat(self.after.get(row).copied().unwrap_or(1.0));
+        let factor = s.splat(self.online.map_or(1.0, |(online, _)| online.after(row)));
         let cells = self.out.get_mut(row * self.stride..).unwrap_or_default().as_chunks_mut().0;
         let Some(cells) = cells.first_chunk_mut::<P>() else { return };
         unroll!(J < P { s.store(s.mul(sums[J], factor), &mut cells[J]); });
@@ -293,123 +283,16 @@ fn products<S: Simd>(s: S, all: &Tile<'_>, ends: Ends<'_>) {
     }
 }
 
-/// How far one query's softmax has come.
-#[derive(Clone, Copy)]
-struct Weighing {
-    /// The largest score so far, scaled.
-    shift: f32,
-    /// The sum of `exp(score - shift)` so far.
-    sum: f32,
-}
-
-impl Weighing {
-    /// `x = exp(x * scale - shift)` of the next scores, with the new `shift`; gives the
-    /// factor that what was weighed before must have.
-    #[inline(always)]
-    fn weigh<S: Simd>(&mut self, s: S, row: &mut [[f32; LANES]], scale: f32) -> f32 {
-        let old = self.shift;
-        let new = s.largest(largest(s, row)) * scale;
-        if new > old {
-            self.shift = new;
-        } else if old == f32::NEG_INFINITY {
-            // Nothing is seen yet: -inf minus -inf would be no number.
-            row.as_flattened_mut().fill(0.0);
-            return 1.0;
-        }
-        let sum = s.sum(exponentials(s, row, scale, self.shift));
-        // Exactly 1 where the largest stays; 0 where nothing was before.
-        let mut factor = [0.0; LANES];
-        if old == self.shift {
-            factor = [1.0; LANES];
-        } else if old > f32::NEG_INFINITY {
-            s.store(exp_below_89(s, s.splat(old - self.shift)), &mut factor);
-        }
-        let [factor, ..] = factor;
-        self.sum = self.sum * factor + sum;
-        factor
-    }
-}
-
-/// Adds to one query's `all` weights those of the keys `from` on; what comes after is 0.
-fn show(all: &mut [f32], from: usize, weights: &[f32], before: f32, after: f32) {
-    let (old, new) = all.split_at_mut(from.min(all.len()));
-    old.iter_mut().for_each(|w| *w *= before * after);
-    let weights = weights.iter().map(|w| w * after).chain(core::iter::repeat(0.0));
-    new.iter_mut().zip(weights).for_each(|(all, w)| *all = w);
-}
-
-/// Makes the scores of keys that one query does not see -inf: of `count` keys from `from`
-/// on, and of what is beyond them in the last line.
+/// Makes the scores of keys that `keep` drops -inf.
 #[inline(always)]
-fn mask<S: Simd>(
-    s: S,
-    shape: &AttentionShape<'_>,
-    query: usize,
-    from: usize,
-    count: usize,
-    row: &mut [[f32; LANES]],
-) {
-    let end = match shape.mask.is_causal() {
-        true => count.min(shape.first.saturating_add(query + 1).saturating_sub(from)),
-        false => count,
-    };
-    let minus_infinity = s.splat(f32::NEG_INFINITY);
-    for (p, x) in row.iter_mut().enumerate().skip(end / LANES) {
-        let left = s.splat(end.saturating_sub(p * LANES) as f32);
-        let seen = s.select_lt(s.load(&LANE), left, s.load(x), minus_infinity);
-        s.store(seen, x);
-    }
-    let Some(keep) = shape.mask.keep(query, shape.keys).and_then(|keep| keep.get(from..)) else { return };
+fn mask<S: Simd>(s: S, keep: &[bool], row: &mut [[f32; LANES]]) {
     for (x, keep) in row.iter_mut().zip(keep.chunks(LANES)) {
         // 1 where the key is seen: 0.5 < 1 selects its score, whatever else is there.
         let mut seen = [0.0; LANES];
         for (seen, keep) in seen.iter_mut().zip(keep) {
             *seen = f32::from(u8::from(*keep));
         }
-        let kept = s.select_lt(s.splat(0.5), s.load(&seen), s.load(x), minus_infinity);
+        let kept = s.select_lt(s.splat(0.5), s.load(&seen), s.load(x), s.splat(f32::NEG_INFINITY));
         s.store(kept, x);
-    }
-}
-
-/// Packs `count` rows of keys and of values, each `stride` floats after the last and
-/// `heads.width()` floats wide, at positions `at` on of buffers for `capacity` (see
-/// [`Heads::key_lines`] and [`Heads::value_lines`]; nothing is packed into shorter ones).
-/// What is beyond them, or missing in `key` and `value`, is left out.
-pub fn append_keys_values(
-    heads: Heads,
-    capacity: usize,
-    at: usize,
-    key: &[f32],
-    value: &[f32],
-    stride: usize,
-    count: usize,
-    keys: &mut [Line],
-    values: &mut [Line],
-) {
-    let (head_size, head_lines) = (heads.head_size, heads.head_lines());
-    let small = keys.len() < heads.key_lines(capacity) || values.len() < heads.value_lines(capacity);
-    if small || heads.width() == 0 {
-        return;
-    }
-    for row in 0..count.min(capacity.saturating_sub(at)) {
-        let Some(from) = row.checked_mul(stride) else { return };
-        let t = at + row;
-        for head in 0..heads.heads {
-            let from = from.saturating_add(head * head_lines * LANES);
-            let panel = (head * capacity.div_ceil(LANES) + t / LANES) * head_size;
-            let lines = keys.get_mut(panel..).unwrap_or_default();
-            let features = key.get(from..).unwrap_or_default();
-            for (line, x) in lines.iter_mut().zip(features).take(head_size) {
-                if let Some(cell) = line.0.get_mut(t % LANES) {
-                    *cell = *x;
-                }
-            }
-            let features = value.get(from..).unwrap_or_default();
-            for (j, x) in features.as_chunks::<LANES>().0.iter().take(head_lines).enumerate() {
-                if let Some(line) = values.get_mut((head * head_lines + j) * capacity + t) {
-                    line.0 = *x;
-                }
-            }
-        }
     }
 }

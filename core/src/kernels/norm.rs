@@ -62,7 +62,7 @@ pub fn layer_norm<S: Simd>(
         let (left, squares) = differences(s, row, mean);
         let correction = left * share;
         let variance = squares * share - correction * correction;
-        normalize(s, row, mean, correction, inverse_root(variance, eps), gamma, beta);
+        normalize(s, row, mean, correction, inverse_root(s, variance, eps), gamma, beta);
     }
 }
 
@@ -86,17 +86,17 @@ pub fn rms_norm<S: Simd>(
     let share = 1.0 / cols as f32;
     for row in x.chunks_exact_mut(cols) {
         let (_, squares) = differences(s, row, 0.0);
-        normalize(s, row, 0.0, 0.0, inverse_root(squares * share, eps), gamma, &[]);
+        normalize(s, row, 0.0, 0.0, inverse_root(s, squares * share, eps), gamma, &[]);
     }
 }
 
 /// `1 / sqrt(variance + eps)`, or 0 where that is no number: a row without variance is
 /// all zeros before `beta`.
 #[inline(always)]
-fn inverse_root(variance: f32, eps: f32) -> f32 {
+fn inverse_root<S: Simd>(s: S, variance: f32, eps: f32) -> f32 {
     // Rounding may leave a variance just below zero.
     let variance = if variance < 0.0 { 0.0 } else { variance } + eps;
-    if variance == 0.0 { 0.0 } else { 1.0 / libm::sqrtf(variance) }
+    if variance == 0.0 { 0.0 } else { 1.0 / s.sqrt(variance) }
 }
 
 /// `x += y`, and `(first, Σ x - first)` of the new row's first number.

@@ -83,6 +83,20 @@ pub(super) unsafe fn largest(v: __m256) -> f32 {
     }
 }
 
+/// The square root of one number. (The one of `libm` is an instruction of SSE, for which the
+/// CPU must first put the wide registers aside.)
+///
+/// # Safety
+/// The CPU has AVX2.
+#[inline(always)]
+pub(super) unsafe fn sqrt(x: f32) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let x = _mm_set_ss(x);
+        _mm_cvtss_f32(_mm_sqrt_ss(x))
+    }
+}
+
 /// For each half of a line, -1 in the lanes before `length` and 0 in the others.
 ///
 /// # Safety
@@ -175,6 +189,11 @@ impl Simd for Avx2 {
     fn largest(self, v: Pair) -> f32 {
         // SAFETY: as in `per_pair`.
         unsafe { largest(_mm256_max_ps(v.0, v.1)) }
+    }
+    #[inline(always)]
+    fn sqrt(self, x: f32) -> f32 {
+        // SAFETY: as in `per_pair`.
+        unsafe { sqrt(x) }
     }
     #[inline(always)]
     fn load_part(self, x: &[f32], fill: f32) -> Pair {

@@ -116,6 +116,11 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
+    fn sqrt(self, x: f32) -> f32 {
+        // SAFETY: as in `sum`.
+        unsafe { avx2::sqrt(x) }
+    }
+    #[inline(always)]
     fn load_part(self, x: &[f32], fill: f32) -> __m512 {
         let fill = self.splat(fill);
         // SAFETY: as in `instruction`; only the lanes that `x` has are read, and the

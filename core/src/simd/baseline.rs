@@ -114,4 +114,8 @@ impl Simd for Baseline {
         let max = |a: f32, b: f32| if a > b { a } else { b };
         max(max(a, c), max(b, d))
     }
+    #[inline(always)]
+    fn sqrt(self, x: f32) -> f32 {
+        libm::sqrtf(x)
+    }
 }
