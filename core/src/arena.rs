@@ -70,7 +70,7 @@ buffers! { plan;
 buffers! { plan;
     /// What the output projection gives.
     OutputBuffers {
-        /// Scores of the next token: `[batch × target_vocab]`.
+        /// Scores of the next token: `[rows × target_vocab]`, of a batch's last rows or some of a chunk's.
         logits: floats(plan.logits()),
     }
 }

@@ -252,10 +252,18 @@ impl Plan {
         let layers = larger(AttentionBuffers::size(self), FeedForwardBuffers::size(self));
         larger(layers, OutputBuffers::size(self))
     }
+    /// Rows whose scores are there at once: a batch's, or some of a chunk's, for which the
+    /// output projection is read together.
+    const fn logits_rows(&self) -> u64 {
+        const TOGETHER: u64 = 32;
+        let (batch, rows) = (self.capacity.batch as u64, self.target_rows());
+        let some = if rows < TOGETHER { rows } else { TOGETHER };
+        if batch > some { batch } else { some }
+    }
     pub(crate) const fn logits(&self) -> u64 {
         match self.config.output {
             Output::None => 0,
-            _ => (self.capacity.batch as u64).saturating_mul(self.config.target_vocab as u64),
+            _ => self.logits_rows().saturating_mul(self.config.target_vocab as u64),
         }
     }
 }

@@ -64,6 +64,10 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
         }
         first_row = end_row;
     }
+    // A pass of its own: in the tile it waits for each step of so long a function.
+    if m.activation != Activation::Relu {
+        activate(s, m.activation, out);
+    }
 }
 
 /// The end of the rows from `first` on whose tiles are equally wide.
@@ -100,11 +104,6 @@ fn block<S: Simd>(s: S, m: &Matmul<'_>, tile: &Tile<'_>, panel: usize, out: &mut
             for (sum, cells) in sums.iter().zip(cells) {
                 s.store_part(s.load(&sum.0), cells);
             }
-        }
-    }
-    if !matches!(m.activation, Activation::Identity | Activation::Relu) {
-        for row in out.chunks_exact_mut(m.cols) {
-            activate(s, m.activation, row.get_mut(first..end).unwrap_or_default());
         }
     }
 }

@@ -39,15 +39,24 @@ impl Session<'_, '_> {
         self.check_targets(tokens)?;
         let transformer = self.model.transformer();
         let (mut failed, plan, cpu) = (Ok(()), *self.model.plan(), self.cpu);
-        let d_model = plan.config().d_model as usize;
-        let show = |s: (usize, Sequence), x: &[f32], scratch: &mut [Line]| {
+        let (d_model, vocab) = (plan.config().d_model as usize, plan.config().target_vocab as usize);
+        let show = |targets: &[Sequence], x: &[f32], scratch: &mut [Line]| {
             let mut step = || {
                 let run = Run { cpu, plan: &plan, layer: 0, watch: &mut () };
-                let logits = Workspace::new(&plan, scratch)?.output()?.logits;
-                let logits = logits.get_mut(..plan.config().target_vocab as usize).unwrap_or_default();
-                for (i, x) in x.chunks_exact(d_model).enumerate() {
+                let all = Workspace::new(&plan, scratch)?.output()?.logits;
+                let positions = |(i, t): (usize, &Sequence)| {
+                    let at = t.at as usize;
+                    (at..at + t.rows as usize).map(move |position| (i, position))
+                };
+                let mut positions = targets.iter().enumerate().flat_map(positions);
+                let together = all.len().checked_div(vocab).unwrap_or(0) * d_model;
+                for x in x.chunks(together.max(1)) {
+                    let rows = x.len().checked_div(d_model).unwrap_or(0);
+                    let logits = all.get_mut(..rows * vocab).unwrap_or_default();
                     transformer.logits(&run, x, logits)?;
-                    each(s.0, s.1.at as usize + i, logits);
+                    for (logits, (i, position)) in logits.chunks_exact(vocab.max(1)).zip(&mut positions) {
+                        each(i, position, logits);
+                    }
                 }
                 Ok(())
             };
@@ -146,12 +155,12 @@ impl Session<'_, '_> {
     }
 
     /// Runs the decoder over checked tokens, a chunk of each target at a time, and
-    /// keeps each target's last row; `each` sees every target's rows of a chunk.
+    /// keeps each target's last row; `each` sees the targets and all rows of a chunk.
     fn decode_tokens<'t>(
         &mut self,
         tokens: impl Fn(usize) -> &'t [u32],
         watch: &mut dyn Watch,
-        mut each: impl FnMut((usize, Sequence), &[f32], &mut [Line]),
+        mut each: impl FnMut(&[Sequence], &[f32], &mut [Line]),
     ) -> Result<(), Error> {
         let plan = self.model.plan();
         let (c, capacity, batch) = (plan.config(), plan.capacity(), self.batch);
@@ -195,8 +204,8 @@ impl Session<'_, '_> {
                 ) {
                     row.copy_from_slice(last);
                 }
-                each((i, *t), rows, self.buffers.scratch);
             }
+            each(targets, x, self.buffers.scratch);
             for t in self.buffers.targets.iter_mut().take(batch) {
                 (t.at, t.rows) = (t.at + t.rows, 0);
             }
