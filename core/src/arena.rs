@@ -52,8 +52,8 @@ buffers! { plan;
         keys: lines(plan.key_lines(plan.capacity().source)),
         /// One source's packed values.
         values: lines(plan.value_lines(plan.capacity().source)),
-        /// Scores of one tile of queries.
-        scores: lines(score_lines(if plan.capacity().source > plan.capacity().target { plan.capacity().source } else { plan.capacity().target })),
+        /// Scores of one tile of queries, for each thread.
+        scores: lines((plan.threads() as u64).saturating_mul(score_lines(if plan.capacity().source > plan.capacity().target { plan.capacity().source } else { plan.capacity().target }) as u64)),
     }
 }
 

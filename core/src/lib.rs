@@ -58,6 +58,7 @@ pub mod plan;
 pub mod session;
 #[allow(unsafe_code)]
 pub mod simd;
+pub mod threads;
 pub mod tokenize;
 
 pub use config::Config;
@@ -68,3 +69,4 @@ pub use line::{LANES, Line};
 pub use model::Model;
 pub use plan::{Capacity, Plan};
 pub use session::Session;
+pub use threads::{Threads, Workers};

@@ -36,6 +36,14 @@ impl<'w> Model<'w> {
         }
     }
 
+    /// The same weights for sessions on several threads; see [`Plan::with_threads`].
+    pub const fn with_threads(self, threads: usize) -> Result<Self, Error> {
+        match self.plan.with_threads(threads) {
+            Ok(plan) => Ok(Model { plan, weights: self.weights }),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The weights as views: the paper's modules.
     pub fn transformer(&self) -> Transformer<'w> {
         Transformer::cut(&mut Cut(self.weights), self.plan.config())

@@ -31,7 +31,7 @@ pub use linear::Linear;
 pub use norm::Norm;
 pub use transformer::Transformer;
 
-use crate::{Cpu, Error, Plan};
+use crate::{Error, Plan, Workers};
 
 /// Which rows of a batch are one sequence's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -102,8 +102,8 @@ impl Watch for () {}
 
 /// What every module of a run needs.
 pub struct Run<'r> {
-    /// The kernels.
-    pub cpu: Cpu,
+    /// The kernels and their threads.
+    pub workers: Workers<'r>,
     /// The sizes.
     pub plan: &'r Plan,
     /// The layer that runs.

@@ -33,6 +33,7 @@ pub struct Capacity {
 pub struct Plan {
     config: Config,
     capacity: Capacity,
+    threads: usize,
     weights: usize,
     arena: usize,
 }
@@ -94,6 +95,7 @@ impl Plan {
         let plan = Plan {
             config,
             capacity: Capacity { batch: 1, source: 0, target: 0, chunk: 0 },
+            threads: 1,
             weights: weights as usize,
             arena: 0,
         };
@@ -137,6 +139,19 @@ impl Plan {
         }
         self.arena = arena as usize;
         Ok(self)
+    }
+
+    /// The same model for sessions on up to so many threads: attention has scratch for each.
+    ///
+    /// Errors: [`Error::Config`] as [`Plan::with_capacity`].
+    pub const fn with_threads(mut self, threads: usize) -> Result<Plan, Error> {
+        self.threads = if threads == 0 { 1 } else { threads };
+        self.with_capacity(self.capacity)
+    }
+
+    /// Threads that a session has room for.
+    pub const fn threads(&self) -> usize {
+        self.threads
     }
 
     /// The configuration.

@@ -6,7 +6,7 @@ mod target;
 use crate::arena::{Buffers, Workspace};
 use crate::kernels::embedding::argmax;
 use crate::nn::{Caches, Sequence};
-use crate::{Cpu, Error, Line, Model, Plan};
+use crate::{Cpu, Error, Line, Model, Plan, Threads, Workers};
 
 /// A batch of sequences in progress.
 ///
@@ -14,7 +14,7 @@ use crate::{Cpu, Error, Line, Model, Plan};
 /// long sequences), and such a call changes nothing.
 #[derive(Debug)]
 pub struct Session<'w, 'a> {
-    cpu: Cpu,
+    workers: Workers<'a>,
     model: Model<'w>,
     buffers: Buffers<'a>,
     /// Sequences that run.
@@ -27,9 +27,16 @@ impl<'w, 'a> Session<'w, 'a> {
         let buffers = Buffers::carve(model.plan(), arena).ok_or(Error::Arena { need })?;
         buffers.sources.fill(Sequence::default());
         let batch = if model.plan().config().has_encoder() { 0 } else { model.plan().capacity().batch };
-        let mut session = Session { cpu, model, buffers, batch };
+        let mut session = Session { workers: cpu.into(), model, buffers, batch };
         session.clear_targets();
         Ok(session)
+    }
+
+    /// The same session on several threads, as many as its plan has room for
+    /// ([`Plan::with_threads`]). Results keep their bits.
+    pub fn on(self, threads: &'a dyn Threads) -> Self {
+        let most = self.model.plan().threads();
+        Session { workers: Workers::new(self.workers.cpu, threads, most), ..self }
     }
 
     /// Every target back to its start, where its last row is zeros.
@@ -76,12 +83,12 @@ impl<'w, 'a> Session<'w, 'a> {
             false => transformer.source_tokens,
         };
         if !tokens.tied {
-            return Ok(self.cpu.nearest(tokens.lines, tokens.rows, d_model, x)?.0);
+            return Ok(self.workers.cpu.nearest(tokens.lines, tokens.rows, d_model, x)?.0);
         }
         let logits = Workspace::new(plan, self.buffers.scratch)?.output()?.logits;
         let logits = logits.get_mut(..tokens.rows).ok_or(Error::Shape { need: tokens.rows })?;
         let identity = crate::kernels::activation::Activation::Identity;
-        self.cpu.matmul(x, d_model, tokens.lines, &[], identity, logits, tokens.rows)?;
+        self.workers.matmul(x, d_model, tokens.lines, &[], identity, logits, tokens.rows)?;
         Ok(argmax(logits))
     }
 }

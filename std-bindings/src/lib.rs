@@ -15,6 +15,7 @@ pub mod convert;
 pub mod families;
 pub mod file;
 pub mod measure;
+pub mod pool;
 pub mod runner;
 #[allow(unsafe_code)]
 pub mod source;
@@ -23,6 +24,7 @@ pub mod vocab;
 
 pub use file::ModelFile;
 pub use picoformer_core as core;
+pub use pool::Pool;
 pub use runner::{Answer, Runner};
 
 /// A zeroed arena of so many lines.

@@ -103,7 +103,7 @@ fn encoder_layers_are_pytorchs() {
                 })
                 .collect();
             let (mut y, mut watch) = (x.clone(), Weights::default());
-            let mut run = Run { cpu, plan: &plan, layer: 0, watch: &mut watch };
+            let mut run = Run { workers: cpu.into(), plan: &plan, layer: 0, watch: &mut watch };
             let layer = model.transformer().encoder.layers(plan.config()).next().unwrap();
             layer.forward(&mut run, &sequences, Mask::None, &mut y, &mut workspace).unwrap();
             assert_close(&format!("{case} on {}", cpu.name()), &y, &expected, MODULES);
@@ -186,7 +186,7 @@ fn decoder_layers_are_pytorchs() {
                 values: &mut theirs.1,
             };
             let (mut y, mut watch) = (x.clone(), Weights::default());
-            let mut run = Run { cpu, plan: &plan, layer: 0, watch: &mut watch };
+            let mut run = Run { workers: cpu.into(), plan: &plan, layer: 0, watch: &mut watch };
             let layer = model.transformer().decoder.layers(plan.config()).next().unwrap();
             let buffers = workspace.attention().unwrap();
             layer.cross_attention.fill_cache(&run, &spans(sources), &memory, &mut theirs, buffers).unwrap();

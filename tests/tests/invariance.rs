@@ -138,7 +138,12 @@ fn an_embedding_is_nearest_to_itself() {
         for cpu in Cpu::all() {
             let mut session = model.session(&mut arena, cpu).unwrap();
             let transformer = model.transformer();
-            let run = picoformer_core::nn::Run { cpu, plan: model.plan(), layer: 0, watch: &mut () };
+            let run = picoformer_core::nn::Run {
+                workers: cpu.into(),
+                plan: model.plan(),
+                layer: 0,
+                watch: &mut (),
+            };
             let (embedding, vocab) = match config.has_decoder() {
                 true => (transformer.target_embedding(), config.target_vocab),
                 false => (transformer.source_embedding(), config.source_vocab),

@@ -104,7 +104,7 @@ fn modules_called_with_sequences_outside_their_rows_give_an_error_or_do_nothing(
         for wrong in 0..4 {
             let mut s = Sequence { row: 0, rows: 2, at: 0, keep: 2 };
             *[&mut s.row, &mut s.rows, &mut s.at, &mut s.keep][wrong] = n;
-            let mut run = Run { cpu: Cpu::detect(), plan: &plan, layer: 0, watch: &mut watch };
+            let mut run = Run { workers: Cpu::detect().into(), plan: &plan, layer: 0, watch: &mut watch };
             let mut workspace = Workspace::new(&plan, &mut lines).unwrap();
             let mut x = [0.1; 64];
             let _ = transformer.encoder.forward(&mut run, &[s], &mut x, &mut workspace);

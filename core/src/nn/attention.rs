@@ -118,8 +118,8 @@ fn project_in(
     let (block, place) = (run.plan.block(), run.plan.config().norm_place);
     let blocks = out.chunks_mut((block * linear.cols).max(1));
     for (x, out) in x.chunks((block * norm.d_model).max(1)).zip(blocks) {
-        let input = norm.before(run.cpu, place, x, sublayer)?;
-        linear.forward(run.cpu, input, Activation::Identity, out)?;
+        let input = norm.before(run.workers, place, x, sublayer)?;
+        linear.forward(run.workers, input, Activation::Identity, out)?;
     }
     Ok(())
 }
@@ -137,8 +137,8 @@ fn project_out(
     let blocks = attended.chunks((block * linear.depth).max(1));
     for (x, attended) in x.chunks_mut((block * norm.d_model).max(1)).zip(blocks) {
         let sublayer = super::part(sublayer, x.len())?;
-        linear.forward(run.cpu, attended, Activation::Identity, sublayer)?;
-        norm.after(run.cpu, place, x, sublayer)?;
+        linear.forward(run.workers, attended, Activation::Identity, sublayer)?;
+        norm.after(run.workers, place, x, sublayer)?;
     }
     Ok(())
 }
@@ -157,7 +157,7 @@ fn attend(
     let weights = run.watch.weights(site, shape.heads.heads, shape.queries, shape.keys);
     let weights = weights.filter(|weights| weights.len() >= need);
     let (keys, values) = cache.slot(site.sequence);
-    run.cpu.attention(&shape, query, keys, values, scores, out, weights)
+    run.workers.attention(&shape, query, keys, values, scores, out, weights)
 }
 
 impl SelfAttention<'_> {
@@ -220,7 +220,7 @@ impl CrossAttention<'_> {
         for (i, s) in sources.iter().enumerate() {
             let rows = memory.get(s.row as usize * d_model..).unwrap_or_default();
             let key_value = super::part(&mut *buffers.query_key_value, s.rows as usize * stride)?;
-            self.key_value.forward(run.cpu, rows, Activation::Identity, key_value)?;
+            self.key_value.forward(run.workers, rows, Activation::Identity, key_value)?;
             cache.append(i, 0, key_value, stride, s.rows as usize);
         }
         Ok(())

@@ -135,6 +135,6 @@ impl<'w> Decoder<'w> {
             run.layer = i;
             layer.forward(run, targets, sources, x, &mut own.layer(i), &mut cross.layer(i), workspace)?;
         }
-        self.norm.forward(run.cpu, x, None)
+        self.norm.forward(run.workers, x, None)
     }
 }

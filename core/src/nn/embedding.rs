@@ -71,18 +71,18 @@ impl Embedding<'_> {
                     .chunks_exact(width.max(1))
                     .skip(first.saturating_add(c.position_offset as usize));
                 for (row, position) in x.chunks_exact_mut(d_model.max(1)).zip(table) {
-                    run.cpu.add(row, Line::floats(position).get(..d_model).unwrap_or(&[]))?;
+                    run.workers.cpu.add(row, Line::floats(position).get(..d_model).unwrap_or(&[]))?;
                 }
             }
         }
-        self.norm.forward(run.cpu, x, None)
+        self.norm.forward(run.workers, x, None)
     }
 
     /// One token's vector times `scale`, without its position.
     pub fn token(&self, run: &Run<'_>, token: u32, scale: f32, row: &mut [f32]) -> Result<(), Error> {
         match self.tokens.tied {
-            true => run.cpu.embed_tied(self.tokens.lines, token, self.tokens.d_model, scale, row),
-            false => run.cpu.embed(self.tokens.lines, token, self.tokens.d_model, scale, row),
+            true => run.workers.cpu.embed_tied(self.tokens.lines, token, self.tokens.d_model, scale, row),
+            false => run.workers.cpu.embed(self.tokens.lines, token, self.tokens.d_model, scale, row),
         }
     }
 }

@@ -102,6 +102,6 @@ impl<'w> Encoder<'w> {
             run.layer = i;
             layer.forward(run, sequences, Mask::None, x, workspace)?;
         }
-        self.norm.forward(run.cpu, x, None)
+        self.norm.forward(run.workers, x, None)
     }
 }

@@ -32,11 +32,11 @@ impl FeedForward<'_> {
         for x in x.chunks_mut((run.plan.block() * self.up.depth).max(1)) {
             let rows = x.len().checked_div(self.up.depth).unwrap_or(0);
             let hidden = super::part(hidden, rows * self.up.cols)?;
-            let input = norm.before(run.cpu, c.norm_place, x, sublayer)?;
-            self.up.forward(run.cpu, input, c.activation, hidden)?;
+            let input = norm.before(run.workers, c.norm_place, x, sublayer)?;
+            self.up.forward(run.workers, input, c.activation, hidden)?;
             let sublayer = super::part(sublayer, x.len())?;
-            self.down.forward(run.cpu, hidden, Activation::Identity, sublayer)?;
-            norm.after(run.cpu, c.norm_place, x, sublayer)?;
+            self.down.forward(run.workers, hidden, Activation::Identity, sublayer)?;
+            norm.after(run.workers, c.norm_place, x, sublayer)?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::Heads;
 use crate::parts::{Cut, Describe, HeadAxis, Path, Tensor};
-use crate::{Config, Cpu, Error, Line};
+use crate::{Config, Error, Line, Workers};
 
 /// A linear layer over packed weights.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,14 @@ impl<'w> Linear<'w> {
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.
-    pub fn forward(&self, cpu: Cpu, x: &[f32], activation: Activation, out: &mut [f32]) -> Result<(), Error> {
-        cpu.matmul(x, self.depth, self.panels, self.bias, activation, out, self.cols)
+    pub fn forward(
+        &self,
+        workers: Workers<'_>,
+        x: &[f32],
+        activation: Activation,
+        out: &mut [f32],
+    ) -> Result<(), Error> {
+        workers.matmul(x, self.depth, self.panels, self.bias, activation, out, self.cols)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::config::{NormKind, NormPlace};
 use crate::parts::{Cut, Describe, Path, Tensor};
-use crate::{Config, Cpu, Error, Line};
+use crate::{Config, Error, Line, Workers};
 
 /// A normalisation with its scale and shift; without lines it is the identity.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,18 @@ impl<'w> Norm<'w> {
     }
 
     /// `x = norm(x + residual)` for each row of `x`, in place.
-    pub fn forward(&self, cpu: Cpu, x: &mut [f32], residual: Option<&[f32]>) -> Result<(), Error> {
+    pub fn forward(
+        &self,
+        workers: Workers<'_>,
+        x: &mut [f32],
+        residual: Option<&[f32]>,
+    ) -> Result<(), Error> {
         match (self.gamma.is_empty(), self.kind) {
-            (true, _) => residual.map_or(Ok(()), |y| cpu.add(x, y)),
+            (true, _) => residual.map_or(Ok(()), |y| workers.cpu.add(x, y)),
             (false, NormKind::Layer) => {
-                cpu.layer_norm(x, self.d_model, residual, self.gamma, self.beta, self.eps)
+                workers.layer_norm(x, self.d_model, residual, self.gamma, self.beta, self.eps)
             }
-            (false, NormKind::Rms) => cpu.rms_norm(x, self.d_model, residual, self.gamma, self.eps),
+            (false, NormKind::Rms) => workers.rms_norm(x, self.d_model, residual, self.gamma, self.eps),
         }
     }
 
@@ -58,7 +63,7 @@ impl<'w> Norm<'w> {
     /// normalisation, made in `normed` (pre-norm).
     pub(crate) fn before<'x>(
         &self,
-        cpu: Cpu,
+        workers: Workers<'_>,
         place: NormPlace,
         x: &'x [f32],
         normed: &'x mut [f32],
@@ -68,7 +73,7 @@ impl<'w> Norm<'w> {
             NormPlace::Pre => {
                 let normed = normed.get_mut(..x.len()).ok_or(Error::Shape { need: x.len() })?;
                 normed.copy_from_slice(x);
-                self.forward(cpu, normed, None)?;
+                self.forward(workers, normed, None)?;
                 Ok(normed)
             }
         }
@@ -78,14 +83,14 @@ impl<'w> Norm<'w> {
     /// `x = x + sublayer` (pre-norm).
     pub(crate) fn after(
         &self,
-        cpu: Cpu,
+        workers: Workers<'_>,
         place: NormPlace,
         x: &mut [f32],
         sublayer: &[f32],
     ) -> Result<(), Error> {
         match place {
-            NormPlace::Post => self.forward(cpu, x, Some(sublayer)),
-            NormPlace::Pre => cpu.add(x, sublayer),
+            NormPlace::Post => self.forward(workers, x, Some(sublayer)),
+            NormPlace::Pre => workers.cpu.add(x, sublayer),
         }
     }
 }

@@ -129,6 +129,6 @@ impl<'w> Transformer<'w> {
     /// `logits[rows × target_vocab]` of `x[rows × d_model]`.
     pub fn logits(&self, run: &Run<'_>, x: &[f32], logits: &mut [f32]) -> Result<(), Error> {
         let output = self.output_projection(run.plan.config()).ok_or(Error::Missing("output projection"))?;
-        output.forward(run.cpu, x, Activation::Identity, logits)
+        output.forward(run.workers, x, Activation::Identity, logits)
     }
 }

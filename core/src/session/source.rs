@@ -73,7 +73,7 @@ impl Session<'_, '_> {
         self.clear_targets();
 
         let transformer = self.model.transformer();
-        let mut run = Run { cpu: self.cpu, plan, layer: 0, watch };
+        let mut run = Run { workers: self.workers, plan, layer: 0, watch };
         let mut workspace = Workspace::new(plan, self.buffers.scratch)?;
         let sources = self.buffers.sources.get(..batch).unwrap_or(&[]);
         let d_model = c.d_model as usize;
@@ -118,7 +118,7 @@ impl Session<'_, '_> {
         };
         out.fill(0.0);
         for token in self.encoded(sequence)?.chunks_exact(d_model).take(tokens) {
-            self.cpu.add(out, token)?;
+            self.workers.cpu.add(out, token)?;
         }
         let mut scale = if tokens == 0 { 0.0 } else { 1.0 / tokens as f32 };
         if c.unit_length {

@@ -38,11 +38,11 @@ impl Session<'_, '_> {
     ) -> Result<(), Error> {
         self.check_targets(tokens)?;
         let transformer = self.model.transformer();
-        let (mut failed, plan, cpu) = (Ok(()), *self.model.plan(), self.cpu);
+        let (mut failed, plan, workers) = (Ok(()), *self.model.plan(), self.workers);
         let (d_model, vocab) = (plan.config().d_model as usize, plan.config().target_vocab as usize);
         let show = |targets: &[Sequence], x: &[f32], scratch: &mut [Line]| {
             let mut step = || {
-                let run = Run { cpu, plan: &plan, layer: 0, watch: &mut () };
+                let run = Run { workers, plan: &plan, layer: 0, watch: &mut () };
                 let all = Workspace::new(&plan, scratch)?.output()?.logits;
                 let positions = |(i, t): (usize, &Sequence)| {
                     let at = t.at as usize;
@@ -167,7 +167,7 @@ impl Session<'_, '_> {
         let d_model = c.d_model as usize;
         let transformer = self.model.transformer();
         let longest = (0..batch).map(|i| tokens(i).len()).max().unwrap_or(0);
-        let mut run = Run { cpu: self.cpu, plan, layer: 0, watch };
+        let mut run = Run { workers: self.workers, plan, layer: 0, watch };
         for start in (0..longest).step_by(capacity.chunk.max(1)) {
             let piece = |i: usize| {
                 let all = tokens(i);
@@ -220,7 +220,7 @@ impl Session<'_, '_> {
     fn logits_and_targets(&mut self) -> Result<Scored<'_>, Error> {
         let plan = self.model.plan();
         let c = plan.config();
-        let run = Run { cpu: self.cpu, plan, layer: 0, watch: &mut () };
+        let run = Run { workers: self.workers, plan, layer: 0, watch: &mut () };
         let x = self.buffers.last.get(..self.batch * c.d_model as usize).unwrap_or(&[]);
         let logits = Workspace::new(plan, self.buffers.scratch)?.output()?.logits;
         let logits = logits.get_mut(..self.batch * c.target_vocab as usize).unwrap_or_default();

@@ -3,7 +3,8 @@
 mod kernels;
 mod model;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use picoformer::Pool;
 use picoformer::core::Cpu;
 use serde_json::{Map, json};
 use std::io::{Write, stdout};
@@ -30,7 +31,7 @@ pub(crate) struct Options {
     /// The kernels to use (without it, the fastest of this CPU): baseline, avx2, avx512.
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
-    /// Threads: one.
+    /// Threads of the passes.
     #[arg(long, default_value_t = 1)]
     threads: usize,
     /// One line of JSON.
@@ -39,7 +40,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn bench(options: &Options) -> Result<()> {
-    ensure!(options.threads == 1, "--threads {}: a model runs on 1 thread", options.threads);
+    let pool = Pool::new(options.threads).context("--threads")?;
     let cpu = match &options.cpu {
         None => Cpu::detect(),
         Some(name) => Cpu::all().find(|cpu| cpu.name() == name).with_context(|| {
@@ -47,24 +48,25 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
             format!("--cpu {name:?}: this CPU has {}", names.join(", "))
         })?,
     };
+    let on = model::On { cpu, pool: &pool };
     let file = super::open(options.model.as_deref())?;
     let asked = model::Pass::asked(options.batch, options.source, options.target, options.generate);
     if let Some(pass) = asked {
-        return model::one(&file, cpu, pass, options.json);
+        return model::one(&file, &on, pass, options.json);
     }
     let passes = model::Pass::usual(&file)?;
     if !options.json {
         if options.model.is_none() {
             kernels::table(&mut stdout().lock(), &kernels::measure())?;
         }
-        return model::table(&file, cpu, &passes);
+        return model::table(&file, &on, &passes);
     }
     let mut whole = Map::new();
     if options.model.is_none() {
         whole.insert("kernels".into(), kernels::measure().iter().map(kernels::Row::json).collect());
     }
-    let times = model::measure(&file, cpu, &passes, model::ROUNDS)?;
-    let passes = passes.iter().zip(times).map(|(pass, times)| times.json(cpu, *pass));
+    let times = model::measure(&file, &on, &passes, model::ROUNDS)?;
+    let passes = passes.iter().zip(times).map(|(pass, times)| times.json(&on, *pass));
     whole.insert("passes".into(), passes.collect());
     writeln!(stdout(), "{}", json!(whole))?;
     Ok(())

@@ -1,13 +1,19 @@
 //! Passes of a model: encoder, encoder and decoder, greedy generation.
 
 use anyhow::{Context, Result, ensure};
-use picoformer::ModelFile;
 use picoformer::core::kernels::embedding::argmax;
-use picoformer::core::{Capacity, Cpu, Session};
+use picoformer::core::{Capacity, Cpu, Session, Threads};
 use picoformer::measure::{median, seconds};
+use picoformer::{ModelFile, Pool};
 use serde_json::{Value, json};
 use std::io::{Write, stdout};
 use std::time::Instant;
+
+/// What passes run on.
+pub(super) struct On<'p> {
+    pub(super) cpu: Cpu,
+    pub(super) pool: &'p Pool,
+}
 
 /// One pass over a batch of sequences of equal length.
 #[derive(Clone, Copy)]
@@ -101,7 +107,7 @@ impl Pass {
     fn ready<T>(
         self,
         file: &ModelFile,
-        cpu: Cpu,
+        on: &On<'_>,
         f: impl FnOnce(&mut Ready<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         let image = file.image()?;
@@ -129,12 +135,12 @@ impl Pass {
             "this model has no encoder: --target or --generate"
         );
         let capacity = Capacity { batch: self.batch, source: self.source, target, chunk };
-        let model = image.model().with_capacity(capacity)?;
+        let model = image.model().with_threads(on.pool.count())?.with_capacity(capacity)?;
         let mut arena = picoformer::arena(model.plan().arena());
         let sequences = |vocab: u32, length: usize| -> Vec<Vec<u32>> {
             (0..self.batch).map(|i| (0..length).map(|j| token(i, j, vocab)).collect()).collect()
         };
-        let session = model.session(&mut arena, cpu)?;
+        let session = model.session(&mut arena, on.cpu)?.on(on.pool);
         f(&mut Ready {
             pass: self,
             session,
@@ -208,13 +214,13 @@ impl Ready<'_, '_> {
 }
 
 /// Times of all passes, in interleaved rounds of so many samples each.
-pub(super) fn measure(file: &ModelFile, cpu: Cpu, passes: &[Pass], rounds: usize) -> Result<Vec<Times>> {
+pub(super) fn measure(file: &ModelFile, on: &On<'_>, passes: &[Pass], rounds: usize) -> Result<Vec<Times>> {
     const SAMPLES: usize = 5;
     let mut samples = vec![Vec::new(); passes.len()];
     let mut results = vec![Default::default(); passes.len()];
     for _ in 0..rounds {
         for ((pass, samples), result) in passes.iter().zip(&mut samples).zip(&mut results) {
-            pass.ready(file, cpu, |ready| {
+            pass.ready(file, on, |ready| {
                 // The first run warms the caches and may fail; the second says how many fill 5 ms.
                 ready.run()?;
                 let mut run = || ready.run().expect("it ran before");
@@ -240,9 +246,9 @@ pub(super) fn measure(file: &ModelFile, cpu: Cpu, passes: &[Pass], rounds: usize
 }
 
 impl Times {
-    pub(super) fn json(&self, cpu: Cpu, pass: Pass) -> Value {
+    pub(super) fn json(&self, on: &On<'_>, pass: Pass) -> Value {
         json!({
-            "pass": pass.name(), "cpu": cpu.name(), "threads": 1, "seconds": self.median,
+            "pass": pass.name(), "cpu": on.cpu.name(), "threads": on.pool.count(), "seconds": self.median,
             "minimum": self.minimum, "rounds": self.rounds,
             "tokens_per_second": pass.tokens() as f64 / self.median,
             "output": self.output, "tokens": self.tokens,
@@ -251,28 +257,29 @@ impl Times {
 }
 
 /// One pass, as a line.
-pub(super) fn one(file: &ModelFile, cpu: Cpu, pass: Pass, json: bool) -> Result<()> {
+pub(super) fn one(file: &ModelFile, on: &On<'_>, pass: Pass, json: bool) -> Result<()> {
     if !json {
-        return table(file, cpu, &[pass]);
+        return table(file, on, &[pass]);
     }
-    let times = measure(file, cpu, &[pass], 1)?;
+    let times = measure(file, on, &[pass], 1)?;
     let times = times.first().context("one pass has one time")?;
-    writeln!(stdout(), "{}", times.json(cpu, pass))?;
+    writeln!(stdout(), "{}", times.json(on, pass))?;
     Ok(())
 }
 
 /// Passes as a table; the bars are tokens a second.
-pub(super) fn table(file: &ModelFile, cpu: Cpu, passes: &[Pass]) -> Result<()> {
-    let all = measure(file, cpu, passes, ROUNDS)?;
+pub(super) fn table(file: &ModelFile, on: &On<'_>, passes: &[Pass]) -> Result<()> {
+    let all = measure(file, on, passes, ROUNDS)?;
     let speeds: Vec<f64> = passes.iter().zip(&all).map(|(p, t)| p.tokens() as f64 / t.median).collect();
     let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
     let mut out = stdout().lock();
-    writeln!(out, "{}, {}:", file.image()?.name(), cpu.name())?;
+    writeln!(out, "{}, {}:", file.image()?.name(), on.cpu.name())?;
     for ((pass, times), speed) in passes.iter().zip(&all).zip(speeds) {
         let (name, bar) = (pass.name(), super::bar(speed, fastest, 20));
         let ms = times.median * 1e3;
         writeln!(out, "  {name:32} {ms:9.3} ms  {bar} {speed:9.0} tokens/s")?;
     }
-    writeln!(out, "medians of samples in {ROUNDS} interleaved rounds, one thread")?;
+    let threads = on.pool.count();
+    writeln!(out, "medians of samples in {ROUNDS} interleaved rounds, threads: {threads}")?;
     Ok(())
 }
