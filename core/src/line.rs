@@ -65,6 +65,21 @@ impl Line {
         Some(unsafe { core::slice::from_raw_parts(start.cast(), bytes.len() / size_of::<Line>()) })
     }
 
+    /// [`Line::from_bytes`], to write.
+    pub fn from_bytes_mut(bytes: &mut [u8]) -> Option<&mut [Line]> {
+        let lines = Line::from_bytes(bytes)?.len();
+        // SAFETY: `from_bytes` checked alignment and length; the borrow of `bytes` is passed
+        // on, and any floats are bytes.
+        Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), lines) })
+    }
+
+    /// The bytes of `lines`, in memory order, to write.
+    pub fn bytes_mut(lines: &mut [Line]) -> &mut [u8] {
+        let length = size_of_val(lines);
+        // SAFETY: as in `bytes`; any bytes are floats, and the borrow is passed on.
+        unsafe { core::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), length) }
+    }
+
     /// The bytes of `lines`, in memory order.
     pub fn bytes(lines: &[Line]) -> &[u8] {
         // SAFETY: any initialised memory is bytes; `Line` has no padding.

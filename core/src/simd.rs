@@ -19,7 +19,7 @@ mod avx512;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub use {avx2::Avx2, avx512::Avx512};
 
-use crate::line::LANES;
+use crate::line::{LANES, Line};
 
 /// A set of vector instructions, as a value that exists only where the CPU has
 /// them: holding one is the proof, so the methods are safe.
@@ -71,6 +71,10 @@ pub trait Simd: Copy {
     fn sum(self, v: Self::V) -> f32;
     /// The largest lane; NaN lanes may or may not be seen.
     fn largest(self, v: Self::V) -> f32;
+
+    /// Asks for a line that will be read soon; changes nothing.
+    #[inline(always)]
+    fn prefetch(self, _line: &Line) {}
 
     /// The square root of one number.
     fn sqrt(self, x: f32) -> f32;

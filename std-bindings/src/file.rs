@@ -1,18 +1,17 @@
 //! A model's image and whoever owns its bytes.
 
+use crate::Lines;
 use anyhow::{Context, Result};
 use picoformer_core::{Image, Line};
 use std::path::Path;
 
-/// The bytes of an image: embedded, mapped, or in memory.
+/// The bytes of an image: embedded, or in memory.
 #[derive(Debug)]
 pub enum ModelFile {
     /// Compiled into the program.
     Embedded(&'static [u8]),
-    /// A file, mapped: pages are read as they are used.
-    Mapped(memmap2::Mmap),
     /// In memory, aligned by its lines; the last is padded.
-    Owned(Vec<Line>, usize),
+    Owned(Lines, usize),
 }
 
 /// The default model: English spelling to phonemes.
@@ -24,28 +23,23 @@ impl ModelFile {
         ModelFile::Embedded(DEFAULT)
     }
 
-    /// Maps an image file and checks that it is one, and undamaged.
+    /// Reads an image file and checks that it is one, and undamaged.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
+        let name = || format!("{}", path.display());
+        // Copied from the file's pages to huge ones; nothing is kept of a file that is no image.
         let file = crate::source::map(path)?;
-        let file = ModelFile::Mapped(file);
-        let image = file.image().with_context(|| format!("{}", path.display()))?;
-        image.verify().with_context(|| format!("{}", path.display()))?;
-        Ok(file)
+        Image::parse(&file).with_context(name)?;
+        Self::from_bytes(&file).with_context(name)
     }
 
     /// An image made in memory, copied to where it is aligned.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
-        let lines = bytes.chunks(size_of::<Line>()).map(|chunk| {
-            let mut line = Line::ZERO;
-            for (x, b) in line.0.iter_mut().zip(chunk.chunks(4)) {
-                let mut word = [0; 4];
-                word[..b.len()].copy_from_slice(b);
-                *x = f32::from_le_bytes(word);
-            }
-            line
-        });
-        let file = ModelFile::Owned(lines.collect(), bytes.len());
+        let mut lines = Lines::zeroed(bytes.len().div_ceil(size_of::<Line>()));
+        if let Some(to) = Line::bytes_mut(&mut lines).get_mut(..bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        let file = ModelFile::Owned(lines, bytes.len());
         file.image()?.verify()?;
         Ok(file)
     }
@@ -54,7 +48,6 @@ impl ModelFile {
     pub fn bytes(&self) -> &[u8] {
         match self {
             ModelFile::Embedded(bytes) => bytes,
-            ModelFile::Mapped(map) => map,
             ModelFile::Owned(lines, length) => Line::bytes(lines).get(..*length).unwrap_or(&[]),
         }
     }

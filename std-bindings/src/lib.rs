@@ -14,6 +14,7 @@
 pub mod convert;
 pub mod families;
 pub mod file;
+pub mod lines;
 pub mod measure;
 pub mod pool;
 pub mod runner;
@@ -23,13 +24,14 @@ pub mod trace;
 pub mod vocab;
 
 pub use file::ModelFile;
+pub use lines::Lines;
 pub use picoformer_core as core;
 pub use pool::Pool;
 pub use runner::{Answer, Runner};
 
 /// A zeroed arena of so many lines.
-pub fn arena(lines: usize) -> Vec<picoformer_core::Line> {
-    vec![picoformer_core::Line::ZERO; lines]
+pub fn arena(lines: usize) -> Lines {
+    Lines::zeroed(lines)
 }
 
 #[cfg(doctest)]

@@ -1,10 +1,10 @@
 //! Texts in, answers out: a model, its arena, and the way between text and tokens.
 
-use crate::ModelFile;
+use crate::{Lines, ModelFile};
 use anyhow::{Context, Result, bail};
 use picoformer_core::nn::Watch;
 use picoformer_core::tokenize::{Tokenizer, Unit, words};
-use picoformer_core::{Capacity, Cpu, Error, Image, Line, Model, Session};
+use picoformer_core::{Capacity, Cpu, Error, Image, Model, Session};
 use std::path::Path;
 
 /// What a model made of a text.
@@ -25,7 +25,7 @@ pub struct Answer {
 #[derive(Debug)]
 pub struct Runner {
     file: ModelFile,
-    arena: Vec<Line>,
+    arena: Lines,
     cpu: Cpu,
     batch: usize,
 }
@@ -44,7 +44,7 @@ impl Runner {
     /// A runner of any image, on the fastest kernels of this CPU.
     pub fn new(file: ModelFile) -> Result<Self> {
         file.image()?;
-        Ok(Runner { file, arena: Vec::new(), cpu: Cpu::detect(), batch: 32 })
+        Ok(Runner { file, arena: Lines::zeroed(0), cpu: Cpu::detect(), batch: 32 })
     }
 
     /// The same on other kernels.
@@ -70,7 +70,7 @@ impl Runner {
         let model: Model<'_> = image.model().with_capacity(capacity)?;
         let need = model.plan().arena();
         if self.arena.len() < need {
-            self.arena.resize(need, Line::ZERO);
+            self.arena = Lines::zeroed(need);
         }
         let mut session = model.session(&mut self.arena, self.cpu)?;
         f(&image, &mut session)

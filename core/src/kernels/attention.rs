@@ -187,6 +187,7 @@ pub fn attention<S: Simd>(
                         panels: heads.head_lines(),
                         // A few keys with weights of zero more, for the whole steps of a tile.
                         depth: count.next_multiple_of(8).min(shape.keys - from),
+                        ahead: &[],
                     };
                     (tile, Ends { out: &mut *out, stride: width, online: Some((&online, from == 0)) })
                 } else {
@@ -198,6 +199,7 @@ pub fn attention<S: Simd>(
                         w_stride: heads.head_size,
                         panels: lines,
                         depth: heads.head_size,
+                        ahead: &[],
                     };
                     (tile, Ends { out: Line::floats_mut(scores), stride: lines * LANES, online: None })
                 };

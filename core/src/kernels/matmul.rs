@@ -45,6 +45,13 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
         let mut panel = 0;
         while panel < panels {
             let wide = width::<S>(height::<S>(end_row - first_row), panels - panel);
+            let tiles = (end_row - first_row).div_ceil(height::<S>(end_row - first_row));
+            let next =
+                if tiles < 4 { &[] } else { m.panels.get((panel + wide) * m.depth..).unwrap_or_default() };
+            let mut ahead = next
+                .get(..next.len().min(wide * m.depth))
+                .unwrap_or_default()
+                .chunks((wide * m.depth).div_ceil(tiles).max(1));
             let mut row = first_row;
             while row < end_row {
                 let tile = Tile {
@@ -55,6 +62,7 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
                     w_stride: m.depth,
                     panels: wide,
                     depth: m.depth,
+                    ahead: ahead.next().unwrap_or_default(),
                 };
                 let out = out.get_mut(row * m.cols..(row + tile.rows) * m.cols).unwrap_or_default();
                 block(s, m, &tile, panel, out);

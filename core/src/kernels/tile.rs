@@ -63,6 +63,8 @@ pub(crate) struct Tile<'a> {
     pub panels: usize,
     /// Steps of the sum.
     pub depth: usize,
+    /// What later tiles read: it is fetched meanwhile.
+    pub ahead: &'a [Line],
 }
 
 /// Where the sums of a tile's rows start and where they go.
@@ -143,6 +145,7 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     // for counting. Slices are cut to the same length, so that one comparison bounds all.
     // Of rows and panels, the fewer wait in registers for each of the others.
     const STEPS: usize = 8;
+    const EVERY: usize = 1;
     let (whole, ones) = (tile.depth / STEPS, tile.depth % STEPS);
     let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
     let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
@@ -182,7 +185,11 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
             }
         };
     }
+    let mut ahead = tile.ahead.chunks(tile.ahead.len().div_ceil(whole.max(1)).max(1));
     for k in 0..whole {
+        for line in ahead.next().unwrap_or_default().iter().step_by(EVERY) {
+            s.prefetch(line);
+        }
         unroll!(K < STEPS { step!(x, w, k, K); });
     }
     for k in 0..ones {

@@ -1,7 +1,7 @@
 //! AVX2 and FMA: a vector is two `__m256`.
 
 use super::Simd;
-use crate::line::LANES;
+use crate::line::{LANES, Line};
 use core::arch::x86_64::*;
 
 /// Proof that the CPU has AVX2 and FMA.
@@ -189,6 +189,11 @@ impl Simd for Avx2 {
     fn largest(self, v: Pair) -> f32 {
         // SAFETY: as in `per_pair`.
         unsafe { largest(_mm256_max_ps(v.0, v.1)) }
+    }
+    #[inline(always)]
+    fn prefetch(self, line: &Line) {
+        // SAFETY: a prefetch of borrowed memory; it neither reads nor faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(core::ptr::from_ref(line).cast()) }
     }
     #[inline(always)]
     fn sqrt(self, x: f32) -> f32 {

@@ -1,7 +1,7 @@
 //! AVX-512F: a vector is one `__m512`.
 
 use super::{Simd, avx2};
-use crate::line::LANES;
+use crate::line::{LANES, Line};
 use core::arch::x86_64::*;
 
 /// Proof that the CPU has AVX-512F.
@@ -114,6 +114,11 @@ impl Simd for Avx512 {
             let (low, high) = halves(v);
             avx2::largest(_mm256_max_ps(low, high))
         }
+    }
+    #[inline(always)]
+    fn prefetch(self, line: &Line) {
+        // SAFETY: a prefetch of borrowed memory; it neither reads nor faults.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(core::ptr::from_ref(line).cast()) }
     }
     #[inline(always)]
     fn sqrt(self, x: f32) -> f32 {
