@@ -145,7 +145,6 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     // for counting. Slices are cut to the same length, so that one comparison bounds all.
     // Of rows and panels, the fewer wait in registers for each of the others.
     const STEPS: usize = 8;
-    const EVERY: usize = 1;
     let (whole, ones) = (tile.depth / STEPS, tile.depth % STEPS);
     let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
     let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
@@ -185,12 +184,19 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
             }
         };
     }
-    let mut ahead = tile.ahead.chunks(tile.ahead.len().div_ceil(whole.max(1)).max(1));
-    for k in 0..whole {
-        for line in ahead.next().unwrap_or_default().iter().step_by(EVERY) {
-            s.prefetch(line);
+    // Two loops, for even an empty list takes its time.
+    if tile.ahead.is_empty() {
+        for k in 0..whole {
+            unroll!(K < STEPS { step!(x, w, k, K); });
         }
-        unroll!(K < STEPS { step!(x, w, k, K); });
+    } else {
+        let mut ahead = tile.ahead.chunks(tile.ahead.len().div_ceil(whole.max(1)).max(1));
+        for k in 0..whole {
+            for line in ahead.next().unwrap_or_default() {
+                s.prefetch(line);
+            }
+            unroll!(K < STEPS { step!(x, w, k, K); });
+        }
     }
     for k in 0..ones {
         step!(x_rest, w_rest, k);
