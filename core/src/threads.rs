@@ -65,8 +65,8 @@ impl From<Cpu> for Workers<'static> {
 }
 
 /// Multiply-adds, or ten numbers of other work, below which dividing takes longer than it
-/// saves: about five microseconds.
-const SMALL: usize = 500_000;
+/// saves: about two microseconds.
+const SMALL: usize = 200_000;
 
 impl<'t> Workers<'t> {
     /// At most `most` of the threads.

@@ -1,10 +1,10 @@
 //! Texts in, answers out: a model, its arena, and the way between text and tokens.
 
-use crate::{Lines, ModelFile};
+use crate::{Lines, ModelFile, Pool};
 use anyhow::{Context, Result, bail};
 use picoformer_core::nn::Watch;
 use picoformer_core::tokenize::{Tokenizer, Unit, words};
-use picoformer_core::{Capacity, Cpu, Error, Image, Model, Session};
+use picoformer_core::{Capacity, Cpu, Error, Image, Model, Session, Threads};
 use std::path::Path;
 
 /// What a model made of a text.
@@ -27,6 +27,7 @@ pub struct Runner {
     file: ModelFile,
     arena: Lines,
     cpu: Cpu,
+    pool: Pool,
     batch: usize,
 }
 
@@ -44,13 +45,19 @@ impl Runner {
     /// A runner of any image, on the fastest kernels of this CPU.
     pub fn new(file: ModelFile) -> Result<Self> {
         file.image()?;
-        Ok(Runner { file, arena: Lines::zeroed(0), cpu: Cpu::detect(), batch: 32 })
+        Ok(Runner { file, arena: Lines::zeroed(0), cpu: Cpu::detect(), pool: Pool::new(1)?, batch: 32 })
     }
 
     /// The same on other kernels.
     pub fn with_cpu(mut self, cpu: Cpu) -> Self {
         self.cpu = cpu;
         self
+    }
+
+    /// The same on so many threads; answers keep their bits.
+    pub fn with_threads(mut self, threads: usize) -> Result<Self> {
+        self.pool = Pool::new(threads)?;
+        Ok(self)
     }
 
     /// The model's image.
@@ -67,12 +74,12 @@ impl Runner {
     ) -> Result<T> {
         let image = self.file.image()?;
         let capacity = Capacity { batch, source: source.max(1), target: usize::MAX, chunk: 1 };
-        let model: Model<'_> = image.model().with_capacity(capacity)?;
+        let model: Model<'_> = image.model().with_threads(self.pool.count())?.with_capacity(capacity)?;
         let need = model.plan().arena();
         if self.arena.len() < need {
             self.arena = Lines::zeroed(need);
         }
-        let mut session = model.session(&mut self.arena, self.cpu)?;
+        let mut session = model.session(&mut self.arena, self.cpu)?.on(&self.pool);
         f(&image, &mut session)
     }
 

@@ -6,7 +6,7 @@ use crate::line::{LANES, Line};
 /// Packs `count` rows of keys and of values, each `stride` floats after the last and
 /// `heads.width()` floats wide, at positions `at` on of buffers for `capacity` (see
 /// [`Heads::key_lines`] and [`Heads::value_lines`]; nothing is packed into shorter ones).
-/// What is beyond them, or missing in `key` and `value`, is left out.
+/// What is beyond them is left out; where `key` or `value` is short, nothing is packed.
 pub fn append_keys_values(
     heads: Heads,
     capacity: usize,
@@ -23,25 +23,41 @@ pub fn append_keys_values(
     if small || heads.width() == 0 {
         return;
     }
-    for row in 0..count.min(capacity.saturating_sub(at)) {
-        let Some(from) = row.checked_mul(stride) else { return };
-        let t = at + row;
-        for head in 0..heads.heads {
-            let from = from.saturating_add(head * head_lines * LANES);
+    // for each head, row, feature f:
+    //     keys[panel of t][f][lane of t] = key[row][f]
+    //     values[panel of f][t] = value[row][f...]
+    //
+    // The rows of a panel together, so that each of its lines is written once.
+    let count = count.min(capacity.saturating_sub(at));
+    let last = count.saturating_sub(1).saturating_mul(stride).saturating_add(heads.width());
+    let (Some(key), Some(value)) = (key.get(..last), value.get(..last)) else { return };
+    for head in 0..heads.heads {
+        let from = head * head_lines * LANES;
+        let mut row = 0;
+        while row < count {
+            let (t, lane) = (at + row, (at + row) % LANES);
+            let together = (LANES - lane).min(count - row);
+            let mut rows = [&[][..]; LANES];
+            for (i, features) in rows.iter_mut().take(together).enumerate() {
+                *features = key.get((row + i) * stride + from..).unwrap_or_default();
+            }
             let panel = (head * capacity.div_ceil(LANES) + t / LANES) * head_size;
             let lines = keys.get_mut(panel..).unwrap_or_default();
-            let features = key.get(from..).unwrap_or_default();
-            for (line, x) in lines.iter_mut().zip(features).take(head_size) {
-                if let Some(cell) = line.0.get_mut(t % LANES) {
-                    *cell = *x;
+            for (f, line) in lines.iter_mut().take(head_size).enumerate() {
+                let cells = line.0.get_mut(lane..lane + together).unwrap_or_default();
+                for (cell, features) in cells.iter_mut().zip(&rows) {
+                    *cell = features.get(f).copied().unwrap_or(0.0);
                 }
             }
-            let features = value.get(from..).unwrap_or_default();
-            for (j, x) in features.as_chunks::<LANES>().0.iter().take(head_lines).enumerate() {
-                if let Some(line) = values.get_mut((head * head_lines + j) * capacity + t) {
-                    line.0 = *x;
+            for i in 0..together {
+                let features = value.get((row + i) * stride + from..).unwrap_or_default();
+                for (j, x) in features.as_chunks().0.iter().take(head_lines).enumerate() {
+                    if let Some(line) = values.get_mut((head * head_lines + j) * capacity + t + i) {
+                        line.0 = *x;
+                    }
                 }
             }
+            row += together;
         }
     }
 }
