@@ -45,8 +45,15 @@ def in_own_environment():
         stamp.write_text(" ".join(PACKAGES))
     python = environment / "bin/python"
     # Libraries read these when they are loaded.
-    threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1", "PYTHONWARNINGS": "ignore", "TRANSFORMERS_VERBOSITY": "error"}
-    os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | threads)
+    settings = {
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONWARNINGS": "ignore",
+        "TRANSFORMERS_VERBOSITY": "error",
+    }
+    os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | settings)
 
 
 def arguments():

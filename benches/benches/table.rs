@@ -7,7 +7,7 @@
 mod rows;
 
 use picoformer_benches::median;
-use picoformer_benches::peak::peak;
+use picoformer_benches::peak::{fed, peak};
 use picoformer_benches::row::{READ, Reference, Row, Work};
 use picoformer_core::Cpu;
 use std::time::Instant;
@@ -41,6 +41,7 @@ fn main() {
         measure(&mut row);
     }
     if timed {
+        limits();
         println!(
             "\nOurs: µs, G/s (multiplications and additions, or numbers), and % of the multiply-add peak"
         );
@@ -48,6 +49,21 @@ fn main() {
         println!("{ROUNDS} interleaved rounds; {:.0} s.", start.elapsed().as_secs_f64());
     } else {
         println!("table: every row is right; not timed");
+    }
+}
+
+/// What products can reach where their operands must be loaded.
+fn limits() {
+    for cpu in Cpu::all() {
+        let shares = (0..ROUNDS).filter_map(|_| Some(100.0 * fed(cpu)? / peak(cpu)?));
+        let shares: Vec<f64> = shares.collect();
+        if !shares.is_empty() {
+            println!(
+                "{}: operands from the nearest cache allow {:.0} % of the peak",
+                cpu.name(),
+                median(shares)
+            );
+        }
     }
 }
 

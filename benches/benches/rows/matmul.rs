@@ -31,7 +31,9 @@ fn plan((rows, cols, depth): (usize, usize, usize), f: Activation) -> Plan {
 }
 
 fn fill(row: &mut Row, (rows, cols, depth): (usize, usize, usize), f: Activation) {
-    let (x, weights) = (Rc::new(Buffer::random(1, rows * depth)), Buffer::random(2, cols * depth));
+    let (x, mut weights) = (Rc::new(Buffer::random(1, rows * depth)), Buffer::random(2, cols * depth));
+    // Products of about unit variance, as a layer has them: denormal results take a CPU long.
+    weights.iter_mut().for_each(|w| *w *= 3.0 / (depth as f32).sqrt());
     let bias = Rc::new(Buffer::random(3, cols));
     let mut panels = vec![Line::ZERO; panel_lines(cols, depth)];
     pack_linear(&weights, cols, depth, &mut panels);

@@ -14,6 +14,8 @@ pub(crate) fn rows() -> Vec<Plan> {
     let norms = [(128, 384), (512, 768), (1, 384), (1, 64)];
     let mut plans: Vec<Plan> = softmaxes.map(|(rows, cols)| softmax(rows, cols)).into();
     plans.extend(norms.map(|(rows, cols)| layer_norm(rows, cols)));
+    // What moving the same numbers takes.
+    plans.push(add(512, 768));
     plans.extend([
         activation("gelu_erf", Activation::GeluErf, |x| Gelu {}.map_mut(x)),
         activation("gelu_tanh", Activation::GeluTanh, |x| ApproxGelu {}.map_mut(x)),
@@ -94,6 +96,18 @@ fn layer_norm(rows: usize, cols: usize) -> Plan {
                 Normalize::new_mut(x, options).dispatch();
             }
         });
+    })
+}
+
+fn add(rows: usize, cols: usize) -> Plan {
+    plan("add", rows, cols, move |row, x| {
+        let y = Rc::new(Buffer::random(2, rows * cols));
+        row.expect(some(x.len()).map(|i| (i, f64::from(x[i]) + f64::from(y[i]))).collect(), 1e-6);
+        row.changes(x, u64::MAX);
+        for cpu in Cpu::all() {
+            let y = y.clone();
+            row.ours(cpu, move |x| cpu.add(x, &y).unwrap());
+        }
     })
 }
 

@@ -124,10 +124,14 @@ fn exp<S: Simd>(s: S, x: S::V) -> S::V {
 #[inline(always)]
 pub(crate) fn exp_below_89<S: Simd>(s: S, x: S::V) -> S::V {
     let (r, n) = reduced(s, x);
-    // Below -104 it is 0 to `f32`, and said so: to find it by scaling takes the CPU a
-    // hundred times as long, and masked scores are all like that.
-    let p = s.select_lt(x, s.splat(-104.0), s.splat(0.0), exp_near_0(s, r));
-    s.scale_by_pow2(p, n)
+    s.scale_by_pow2(zero_below(s, x, -104.0, exp_near_0(s, r)), n)
+}
+
+/// `p`, but 0 where `x < bound`, for which what comes of it is 0 to `f32`: to find that by
+/// scaling takes the CPU a hundred times as long, and masked scores are all like that.
+#[inline(always)]
+fn zero_below<S: Simd>(s: S, x: S::V, bound: f32, p: S::V) -> S::V {
+    s.select_lt(x, s.splat(bound), s.splat(0.0), p)
 }
 
 #[inline(always)]
@@ -158,8 +162,9 @@ fn gate<S: Simd>(s: S, x: S::V, u: S::V) -> S::V {
     // x e / (1 + e), whose power of two comes last. There x may stop at -1000: its
     // gate is 0 by then.
     let (zero, one) = (s.splat(0.0), s.splat(1.0));
-    let (r, n) = reduced(s, s.neg(abs(s, u)));
-    let p = exp_near_0(s, r);
+    let below = s.neg(abs(s, u));
+    let (r, n) = reduced(s, below);
+    let p = zero_below(s, below, -110.0, exp_near_0(s, r));
     let e = s.scale_by_pow2(p, n);
     let x = s.max(s.splat(-1000.0), x);
     let y = s.div(s.select_lt(u, zero, s.mul(x, p), x), s.add(one, e));
@@ -197,8 +202,9 @@ fn gelu_erf<S: Simd>(s: S, x: S::V) -> S::V {
     let t = s.min(s.splat(16.0), abs(s, x));
     let (square, rest) = square(s, t);
     let minus_half = s.splat(-0.5);
-    let (r, n) = reduced(s, s.mul(square, minus_half));
-    let p = exp_near_0(s, s.mul_add(rest, minus_half, r));
+    let exponent = s.mul(square, minus_half);
+    let (r, n) = reduced(s, exponent);
+    let p = zero_below(s, exponent, -104.0, exp_near_0(s, s.mul_add(rest, minus_half, r)));
     let above = polynomial!(s, t, 0.004_222_137_3, 0.041_341_75, 0.185_329_32, 0.441_108_8, 0.5);
     let below = polynomial!(s, t, 0.010_583_231, 0.103_633_94, 0.475_000_95, 1.211_181, 1.680_102_6, 1.0);
     let tail = s.scale_by_pow2(s.mul(s.mul(t, s.div(above, below)), p), n);

@@ -23,6 +23,10 @@ pub struct Matmul<'a> {
     pub cols: usize,
 }
 
+/// Lines of weights, a megabyte, that may still be in a cache from the last time: to ask for
+/// these was measured to take longer than to wait for them.
+const FAR: usize = 1 << 14;
+
 /// `out[rows × cols] = act(x[rows × depth] · W[cols × depth]ᵀ + bias)`; `out` tells the rows.
 ///
 /// Every sum starts at 0 and takes its products in order of depth, by [`Simd::mul_add`],
@@ -35,7 +39,8 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
     //     out[row][col] = act(sum + bias[col])
     //
     // 1. A tile of rows and panels has its sums in registers.
-    // 2. It goes down all rows before the next panels, which thus stay in cache.
+    // 2. It goes down all rows before the next panels, which thus stay in cache; of many
+    //    weights, the next panels are fetched meanwhile.
     // 3. Few rows take many panels at once, for sums enough to keep the CPU busy.
     let Some(rows) = out.len().checked_div(m.cols) else { return };
     let panels = m.cols.div_ceil(LANES);
@@ -45,13 +50,12 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
         let mut panel = 0;
         while panel < panels {
             let wide = width::<S>(height::<S>(end_row - first_row), panels - panel);
+            // The next panels are fetched in as many parts as there are tiles meanwhile.
             let tiles = (end_row - first_row).div_ceil(height::<S>(end_row - first_row));
-            let next =
-                if tiles < 4 { &[] } else { m.panels.get((panel + wide) * m.depth..).unwrap_or_default() };
-            let mut ahead = next
-                .get(..next.len().min(wide * m.depth))
-                .unwrap_or_default()
-                .chunks((wide * m.depth).div_ceil(tiles).max(1));
+            let far = tiles >= 4 && m.panels.len() >= FAR;
+            let next = m.panels.get((panel + wide) * m.depth..).filter(|_| far).unwrap_or_default();
+            let next = next.get(..wide * m.depth).unwrap_or(next);
+            let mut ahead = next.chunks(next.len().div_ceil(tiles).max(1));
             let mut row = first_row;
             while row < end_row {
                 let tile = Tile {

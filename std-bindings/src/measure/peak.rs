@@ -30,6 +30,32 @@ pub fn peak(_: Cpu) -> Option<f64> {
     None
 }
 
+/// The same with operands as a matmul's tile has them, from the nearest cache: what a product
+/// can reach at best. `None` where there is no such loop.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub fn fed(cpu: Cpu) -> Option<f64> {
+    let tile: fn(u64) -> f64 = match cpu.name() {
+        // SAFETY: as in `peak`.
+        "avx2" => |steps| unsafe { x86::fed_avx2(steps) },
+        // SAFETY: as in `peak`.
+        "avx512" => |steps| unsafe { x86::fed_avx512(steps) },
+        _ => return None,
+    };
+    const STEPS: u64 = 1 << 17;
+    let once = |_| {
+        let start = std::time::Instant::now();
+        let flops = tile(STEPS);
+        flops / start.elapsed().as_nanos().max(1) as f64
+    };
+    (0..12).map(once).reduce(f64::max)
+}
+
+/// There is no loop for this architecture.
+#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+pub fn fed(_: Cpu) -> Option<f64> {
+    None
+}
+
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod x86 {
     use core::arch::x86_64::*;
@@ -77,5 +103,51 @@ mod x86 {
     #[target_feature(enable = "avx512f")]
     pub(super) fn avx512(steps: u64) -> f64 {
         chains!(steps, 16, 16, _mm512_set1_ps, x, a, b => _mm512_fmadd_ps(x, a, b))
+    }
+
+    /// `$steps` steps of six rows' numbers times `$vectors` vectors of weights, over and over
+    /// the same 64 steps, which stay in the nearest cache.
+    macro_rules! fed {
+        ($steps:ident, $vectors:literal, $lanes:literal, $splat:ident, $load:ident, $fma:ident) => {{
+            let x = black_box([[0.0f32; 64]; 6]);
+            let w = black_box([[[0.0f32; $lanes]; $vectors]; 64]);
+            let mut sums = [[$splat(0.0); $vectors]; 6];
+            for _ in 0..$steps / 64 {
+                let (x, w) = (black_box(&x), black_box(&w));
+                macro_rules! step {
+                    ($k:expr) => {
+                        let mut line = [$splat(0.0); $vectors];
+                        for (line, w) in line.iter_mut().zip(&w[$k]) {
+                            // SAFETY: `w` is as many floats as are loaded.
+                            *line = unsafe { $load(w.as_ptr()) };
+                        }
+                        for (sums, x) in sums.iter_mut().zip(x) {
+                            for (sum, line) in sums.iter_mut().zip(line) {
+                                *sum = $fma($splat(x[$k]), line, *sum);
+                            }
+                        }
+                    };
+                }
+                // Four steps a turn, so that turning takes no time.
+                for k in (0..64).step_by(4) {
+                    step!(k);
+                    step!(k + 1);
+                    step!(k + 2);
+                    step!(k + 3);
+                }
+            }
+            black_box(sums);
+            ($steps / 64 * 64 * 2 * 6 * $vectors * $lanes) as f64
+        }};
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn fed_avx2(steps: u64) -> f64 {
+        fed!(steps, 2, 8, _mm256_set1_ps, _mm256_loadu_ps, _mm256_fmadd_ps)
+    }
+
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn fed_avx512(steps: u64) -> f64 {
+        fed!(steps, 4, 16, _mm512_set1_ps, _mm512_loadu_ps, _mm512_fmadd_ps)
     }
 }
