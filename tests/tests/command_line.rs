@@ -215,6 +215,7 @@ fn bench_measures_one_pass_or_everything() {
         let length = |key: &str| found[key].as_array().unwrap().len();
         assert_eq!((length("output").min(64), length("tokens")), (numbers, tokens), "{found}");
     }
+    assert_eq!(json(&["bench", "--attention", "2x16x3x5", "--json"])["output"].as_array().unwrap().len(), 32);
     let whole = prints(&["bench"]);
     for word in ["the peak", "matmul", "attention", "softmax", "layer norm", "gelu", "baseline", "tokens/s"] {
         assert!(whole.contains(word), "{word}: {whole}");
@@ -226,6 +227,7 @@ fn bench_measures_one_pass_or_everything() {
         (&["--batch", "0"], "batch"),
         (&["--source", "0"], "source"),
         (&["--target", "3", "--generate", "3"], "cannot be used"),
+        (&["--attention", "2x16x3"], "four numbers"),
     ] {
         let said = refused(&[&["bench"], wrong].concat());
         assert!(said.contains(why), "{said}");

@@ -1,5 +1,6 @@
 //! `picoformer bench`: how fast the kernels and a model are on this CPU.
 
+mod attention;
 mod kernels;
 mod model;
 
@@ -10,7 +11,7 @@ use serde_json::{Map, json};
 use std::io::{Write, stdout};
 use std::path::PathBuf;
 
-/// What to measure: all kernels and the usual passes, or the one pass that is asked for.
+/// What to measure: all kernels and the usual passes, or the one pass or attention that is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The model; without it, the embedded one, and before it every kernel.
@@ -28,6 +29,13 @@ pub(crate) struct Options {
     /// Encoder, then so many tokens greedily, one after another; the end token does not stop it.
     #[arg(long, value_name = "TOKENS")]
     generate: Option<usize>,
+    /// One attention and no model, on one thread; keys and values are packed, as a KV cache has them.
+    #[arg(long, value_name = "HEADSxSIZExQUERIESxKEYS", value_parser = attention::Shape::parse)]
+    #[arg(conflicts_with_all = ["model", "batch", "source", "target", "generate", "threads"])]
+    attention: Option<attention::Shape>,
+    /// Queries of the attention see keys up to their own; the last sees all.
+    #[arg(long, requires = "attention")]
+    causal: bool,
     /// The kernels to use (without it, the fastest of this CPU): baseline, avx2, avx512.
     #[arg(long, value_name = "NAME")]
     cpu: Option<String>,
@@ -48,6 +56,9 @@ pub(crate) fn bench(options: &Options) -> Result<()> {
             format!("--cpu {name:?}: this CPU has {}", names.join(", "))
         })?,
     };
+    if let Some(shape) = options.attention {
+        return attention::one(cpu, shape, options.causal, options.json);
+    }
     let on = model::On { cpu, pool: &pool };
     let file = super::open(options.model.as_deref())?;
     let asked = model::Pass::asked(options.batch, options.source, options.target, options.generate);
