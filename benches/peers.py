@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """picoformer beside its peers: the same weights, one thread on one core, f32, the same answers.
 
-    benches/peers.py [--core N] [--quick] [--only minilm|transformer]
+    benches/peers.py [--core N] [--quick] [--only minilm|transformer|attention]
 
 Makes its own virtual environment in the target folder (the first time, some gigabytes: PyTorch
 comes with its CUDA libraries), builds picoformer, converts the weights, then times in rounds
 A B C … A B C …, so that a slow moment falls on everybody. MiniLM is models/minilm, which
 tests/fetch-models.sh fetches; the Transformer is PyTorch's nn.Transformer, base size, of a
-fixed seed. Every output is compared with PyTorch's before it counts: numbers within 1e-4 of
+fixed seed; the attention is peers_attention.py. Every output is compared with PyTorch's before it counts: numbers within 1e-4 of
 the largest, generated tokens exactly.
 """
 
@@ -60,7 +60,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the one to run on")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
-    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--only", choices=[*CASES, "attention"])
     return parser.parse_args()
 
 
@@ -77,6 +77,7 @@ import openvino
 import torch
 from openvino._offline_transformations import apply_make_stateful_transformation as make_stateful
 
+import peers_attention
 from peers_models import (
     BOS, D, EOS, HEADS, LAYERS, NEW, VOCAB, Bert, Encode, Step, empty_caches, export, specification, translator, vocabulary,
 )
@@ -283,13 +284,14 @@ def compare(found, expected):
 
 
 @torch.inference_mode()
-def measure(engines, case, rounds, least):
-    """Medians of all engines in rounds; a cell is seconds, or why there are none."""
+def measure(engines, case, rounds, least=None):
+    """Medians of all engines in rounds (some time themselves); a cell is seconds, or why there are none."""
     print(*case, "…", file=sys.stderr)
+    itself = lambda name: hasattr(engines[name], "seconds")
     times, runs, reasons, expected = {name: [] for name in engines}, {}, {}, None
     for name in ["pytorch", *(name for name in engines if name != "pytorch")]:
         try:
-            if name == OURS:
+            if itself(name):
                 found = engines[name].seconds(*case)[1]
             else:
                 runs[name], read = engines[name].prepare(*case)
@@ -303,24 +305,34 @@ def measure(engines, case, rounds, least):
     for _ in range(rounds):
         for name in engines:
             if name not in reasons:
-                times[name].append(engines[name].seconds(*case)[0] if name == OURS else sample(runs[name], least)[0])
+                times[name].append(engines[name].seconds(*case)[0] if itself(name) else sample(runs[name], least)[0])
     return {name: reasons.get(name) or median(times[name]) for name in engines}
 
 
-def table(rows):
-    """All medians in ms; a cell without one is a number that the notes below explain."""
+def model_line(what, batch, length):
+    """A case's name and how its seconds are shown."""
+    size = f"{batch} × {length}" if what == "encode" else f"{batch} × ({length}, {NEW})"
+    return f"{what} {size}", lambda seconds: seconds * 1e3
+
+
+def table(rows, unit, line_of):
+    """All medians; a cell without one is a number that the notes below explain, or nothing was asked.
+
+    `line_of(*case)` gives a case's name and a function from seconds to what is shown.
+    """
     names, notes = list(ENGINES), []
-    print(f"\n{'ms, median':30}" + "".join(f"{name:>14}" for name in names) + f"{'ours : best of the others':>30}")
-    for (what, batch, length), cells in rows:
-        size = f"{batch} × {length}" if what == "encode" else f"{batch} × ({length}, {NEW})"
-        line = f"{what + ' ' + size:30}"
+    print(f"\n{unit + ', median':30}" + "".join(f"{name:>14}" for name in names) + f"{'ours : best of the others':>30}")
+    for case, cells in rows:
+        label, number = line_of(*case)
+        line = f"{label:30}"
         for name in names:
-            if isinstance(cells[name], str):
-                notes.append(f"[{len(notes) + 1}] {what} {size}, {name}: {cells[name]}")
+            cell = cells.get(name)
+            if isinstance(cell, str):
+                notes.append(f"[{len(notes) + 1}] {label}, {name}: {cell}")
                 line += f"{f'[{len(notes)}]':>14}"
             else:
-                line += f"{cells[name] * 1e3:>14.3f}"
-        others = {name: cells[name] for name in names if name != OURS and not isinstance(cells[name], str)}
+                line += f"{'-':>14}" if cell is None else f"{number(cell):>14.3f}"
+        others = {name: cell for name, cell in cells.items() if name != OURS and not isinstance(cell, str)}
         if others and not isinstance(cells[OURS], str):
             best = min(others, key=others.get)
             times = others[best] / cells[OURS]
@@ -336,12 +348,16 @@ def main():
     rounds = 2 if ASKED.quick else 7
     versions = ", ".join(f"{m.__name__} {m.__version__.split('-')[0]}" for m in (torch, ort, openvino, ctranslate2))
     print(f"core {ASKED.core}, one thread, f32, {rounds} rounds; {versions}")
-    table(rows([ASKED.only] if ASKED.only else CASES, rounds, 0.1 if ASKED.quick else 0.4))
+    if ASKED.only != "attention":
+        table(models([ASKED.only] if ASKED.only else CASES, rounds, 0.1 if ASKED.quick else 0.4), "ms", model_line)
+    if ASKED.only in (None, "attention"):
+        engines = peers_attention.engines(TARGET / "release/picoformer")
+        table(((case, measure(engines, case, rounds)) for case in peers_attention.CASES), "GFLOP/s", peers_attention.line)
 
 
-def rows(models, rounds, least):
+def models(names, rounds, least):
     """Each case with its medians, as they are measured."""
-    for model in models:
+    for model in names:
         if model == "minilm" and not (ROOT / "models/minilm/model.safetensors").exists():
             print("SKIPPED: models/minilm is not there; tests/fetch-models.sh fetches it", file=sys.stderr)
             continue
