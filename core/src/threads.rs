@@ -68,6 +68,9 @@ impl From<Cpu> for Workers<'static> {
 /// saves: about two microseconds.
 const SMALL: usize = 200_000;
 
+/// A norm of rows, and of their residual.
+type Norm<'f> = dyn Fn(Cpu, &mut [f32], Option<&[f32]>) -> Result<(), Error> + Sync + 'f;
+
 impl<'t> Workers<'t> {
     /// At most `most` of the threads.
     pub fn new(cpu: Cpu, threads: &'t dyn Threads, most: usize) -> Self {
@@ -161,13 +164,7 @@ impl<'t> Workers<'t> {
     }
 
     /// `f` of some of the rows of `x`, and of `residual`.
-    fn rows(
-        self,
-        x: &mut [f32],
-        cols: usize,
-        residual: Option<&[f32]>,
-        f: &(dyn Fn(Cpu, &mut [f32], Option<&[f32]>) -> Result<(), Error> + Sync),
-    ) -> Result<(), Error> {
+    fn rows(self, x: &mut [f32], cols: usize, residual: Option<&[f32]>, f: &Norm<'_>) -> Result<(), Error> {
         let rows = x.len().checked_div(cols).unwrap_or(0);
         let short = residual.is_some_and(|y| y.len() < x.len());
         let divided = self.halves(rows, x.len().saturating_mul(10)).filter(|_| !short);

@@ -12,6 +12,9 @@ macro_rules! unroll {
     };
     (@ $i:ident $n:ident $body:block $($k:literal)*) => {{
         const { assert!($n <= 8) };
-        $( if $k < $n { const $i: usize = $k; $body } )*
+        #[allow(clippy::out_of_bounds_indexing, reason = "what is beyond the bound is not compiled")]
+        {
+            $( if $k < $n { const $i: usize = $k; $body } )*
+        }
     }};
 }

@@ -184,8 +184,9 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
             }
         };
     }
-    // Two loops, for even an empty list takes its time.
-    if tile.ahead.is_empty() {
+    // Two loops, for even an empty list takes its time. (Eight rows are a tile alone, so that
+    // nothing is ahead, and have no register to spare.)
+    if R == 8 || tile.ahead.is_empty() {
         for k in 0..whole {
             unroll!(K < STEPS { step!(x, w, k, K); });
         }
