@@ -201,11 +201,8 @@ impl Cpu {
         out: &mut [f32],
         cols: usize,
     ) -> Result<(), Error> {
-        let rows = whole_rows(out, cols)?;
-        check(x.len(), rows.saturating_mul(depth))?;
-        check(panels.len(), panel_lines(cols, depth))?;
-        check(bias.len(), if bias.is_empty() { 0 } else { Line::count(cols) })?;
         let m = Matmul { x, depth, panels, bias, activation, cols };
+        check_matmul(&m, out)?;
         // SAFETY: a `Cpu` only holds a table that runs here: `baseline` does everywhere,
         // `all` and `detect` take as many as `count` found.
         unsafe { (self.0.matmul)(&m, out) };
@@ -298,19 +295,14 @@ impl Cpu {
         out: &mut [f32],
         weights: Option<&mut [f32]>,
     ) -> Result<(), Error> {
-        let (heads, queries, width) = (shape.heads, shape.queries, shape.heads.width());
-        if queries == 0 || width == 0 {
+        if shape.queries == 0 || shape.heads.width() == 0 {
             return Ok(());
         }
-        check(shape.capacity, shape.keys)?;
-        check(query.len(), shape.query_stride.saturating_mul(queries - 1).saturating_add(width))?;
-        check(keys.len(), heads.key_lines(shape.capacity))?;
-        check(values.len(), heads.value_lines(shape.capacity))?;
+        check_attention(shape, query, keys, values, out)?;
         check(scores.len(), score_lines(shape.keys))?;
-        check(out.len(), queries.saturating_mul(width))?;
-        check(shape.mask.len(), shape.mask.need(queries, shape.keys))?;
         if let Some(weights) = &weights {
-            check(weights.len(), heads.heads.saturating_mul(queries).saturating_mul(shape.keys))?;
+            let rows = shape.heads.heads.saturating_mul(shape.queries);
+            check(weights.len(), rows.saturating_mul(shape.keys))?;
         }
         let input = Attention { shape, query, keys, values };
         // SAFETY: as in `matmul`.
@@ -378,7 +370,38 @@ fn whole_rows(x: &[f32], cols: usize) -> Result<usize, Error> {
     if cols == 0 || x.len() == rows * cols { Ok(rows) } else { Err(Error::Shape { need: (rows + 1) * cols }) }
 }
 
-fn check_norm(x: &[f32], cols: usize, residual: Option<&[f32]>, gamma: &[Line]) -> Result<(), Error> {
+/// What [`Cpu::matmul`] needs.
+pub(crate) fn check_matmul(m: &Matmul<'_>, out: &[f32]) -> Result<(), Error> {
+    let rows = whole_rows(out, m.cols)?;
+    check(m.x.len(), rows.saturating_mul(m.depth))?;
+    check(m.panels.len(), panel_lines(m.cols, m.depth))?;
+    check(m.bias.len(), if m.bias.is_empty() { 0 } else { Line::count(m.cols) })
+}
+
+/// What [`Cpu::attention`] needs, of one query or more; scratch and weights apart.
+pub(crate) fn check_attention(
+    shape: &AttentionShape<'_>,
+    query: &[f32],
+    keys: &[Line],
+    values: &[Line],
+    out: &[f32],
+) -> Result<(), Error> {
+    let (heads, queries, width) = (shape.heads, shape.queries, shape.heads.width());
+    let before = shape.query_stride.saturating_mul(queries.saturating_sub(1));
+    check(shape.capacity, shape.keys)?;
+    check(query.len(), before.saturating_add(width))?;
+    check(keys.len(), heads.key_lines(shape.capacity))?;
+    check(values.len(), heads.value_lines(shape.capacity))?;
+    check(out.len(), queries.saturating_mul(width))?;
+    check(shape.mask.len(), shape.mask.need(queries, shape.keys))
+}
+
+pub(crate) fn check_norm(
+    x: &[f32],
+    cols: usize,
+    residual: Option<&[f32]>,
+    gamma: &[Line],
+) -> Result<(), Error> {
     whole_rows(x, cols)?;
     check(residual.map_or(x.len(), <[f32]>::len), x.len())?;
     check(gamma.len(), Line::count(cols))

@@ -2,6 +2,7 @@
 
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::{AttentionShape, Mask, score_lines};
+use crate::kernels::matmul::Matmul;
 use crate::line::{LANES, Line};
 use crate::{Cpu, Error};
 
@@ -115,8 +116,9 @@ impl<'t> Workers<'t> {
         let work = out.len().saturating_mul(depth);
         // A single row is divided by panels.
         let items = if rows == 1 { cols / LANES } else { rows };
-        let divided = self.halves(items, work).filter(|_| rows * cols == out.len());
-        let Some((a, b, first)) = divided else {
+        // What is wrong is refused as a whole: no half is written.
+        crate::cpu::check_matmul(&Matmul { x, depth, panels, bias, activation, cols }, out)?;
+        let Some((a, b, first)) = self.halves(items, work) else {
             return self.cpu.matmul(x, depth, panels, bias, activation, out, cols);
         };
         if rows == 1 {
@@ -148,6 +150,7 @@ impl<'t> Workers<'t> {
         beta: &[Line],
         eps: f32,
     ) -> Result<(), Error> {
+        crate::cpu::check_norm(x, cols, residual, gamma)?;
         self.rows(x, cols, residual, &|cpu, x, residual| cpu.layer_norm(x, cols, residual, gamma, beta, eps))
     }
 
@@ -160,14 +163,14 @@ impl<'t> Workers<'t> {
         gamma: &[Line],
         eps: f32,
     ) -> Result<(), Error> {
+        crate::cpu::check_norm(x, cols, residual, gamma)?;
         self.rows(x, cols, residual, &|cpu, x, residual| cpu.rms_norm(x, cols, residual, gamma, eps))
     }
 
     /// `f` of some of the rows of `x`, and of `residual`.
     fn rows(self, x: &mut [f32], cols: usize, residual: Option<&[f32]>, f: &Norm<'_>) -> Result<(), Error> {
         let rows = x.len().checked_div(cols).unwrap_or(0);
-        let short = residual.is_some_and(|y| y.len() < x.len());
-        let divided = self.halves(rows, x.len().saturating_mul(10)).filter(|_| !short);
+        let divided = self.halves(rows, x.len().saturating_mul(10));
         let Some((a, b, first)) = divided else { return f(self.cpu, x, residual) };
         let (top, bottom) = x.split_at_mut(first * cols);
         let (y, z) = match residual.and_then(|y| y.split_at_checked(top.len())) {
@@ -195,6 +198,7 @@ impl<'t> Workers<'t> {
         let whole = weights.is_none()
             && scores.len() >= each.saturating_mul(self.count)
             && out.len() == shape.queries.saturating_mul(width)
+            && crate::cpu::check_attention(shape, query, keys, values, out).is_ok()
             // Flags of each query would have to be divided too.
             && !matches!(shape.mask, Mask::Arbitrary(_));
         let divided = self.halves(shape.queries, work).filter(|_| whole);

@@ -1,7 +1,8 @@
 //! Threads change no bits, whatever their number, and no half of the work is lost.
 
 use picoformer::Pool;
-use picoformer_core::{Capacity, Config, Cpu, Line, Model, Plan, Threads};
+use picoformer_core::kernels::activation::Activation;
+use picoformer_core::{Capacity, Config, Cpu, Error, Line, Model, Plan, Threads, Workers};
 use picoformer_tests::small;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -92,4 +93,23 @@ fn a_pool_runs_both_halves_and_passes_a_panic_on() {
     }
     pool.join(&mut || (), &mut || ());
     assert!(Pool::new(0).is_err());
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_any_half_is_written() {
+    let (rows, cols, depth) = (64, 64, 64);
+    let counted = Counted(2, AtomicUsize::new(0));
+    let (x, panels) = (vec![1.0; rows * depth], vec![Line([1.0; 16]); cols / 16 * depth]);
+    for cpu in Cpu::all() {
+        let workers = Workers::new(cpu, &counted, 2);
+        let mut out = vec![7.0; rows * cols];
+        let identity = Activation::Identity;
+        let short = workers.matmul(&x[1..], depth, &panels, &[], identity, &mut out, cols);
+        assert_eq!(short, Err(Error::Shape { need: rows * depth }));
+        let short = workers.layer_norm(&mut out, cols, Some(&x[1..]), &panels, &[], 1e-5);
+        assert_eq!(short, Err(Error::Shape { need: rows * cols }));
+        assert!(out.iter().all(|x| *x == 7.0) && counted.1.load(Ordering::Relaxed) == 0);
+        workers.matmul(&x, depth, &panels, &[], identity, &mut out, cols).unwrap();
+        assert!(out.iter().all(|x| *x == 64.0) && counted.1.swap(0, Ordering::Relaxed) == 1);
+    }
 }
