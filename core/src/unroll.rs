@@ -3,7 +3,7 @@
 /// Runs the body for every index below a bound, at most eight of them, each a
 /// constant.
 ///
-/// The bound is a constant too (often a const parameter), so what is beyond it
+/// The bound is a constant too (often a const parameter), so what is beyond it (hence the `const` condition)
 /// is never compiled in. An array that is indexed like this lives in registers
 /// at opt-level `s` and `z` as well, where a `for` loop would keep it in memory.
 macro_rules! unroll {
@@ -14,7 +14,7 @@ macro_rules! unroll {
         const { assert!($n <= 8) };
         #[allow(clippy::out_of_bounds_indexing, reason = "what is beyond the bound is not compiled")]
         {
-            $( if $k < $n { const $i: usize = $k; $body } )*
+            $( if const { $k < $n } { const $i: usize = $k; $body } )*
         }
     }};
 }

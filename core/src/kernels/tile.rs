@@ -167,7 +167,7 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     unroll!(I < R { sum[I] = sums.start(s, I); });
     macro_rules! step {
         ($x:ident, $w:ident, $($k:expr),+) => {
-            if R < P {
+            if const { R < P } {
                 let mut row = [s.splat(0.0); R];
                 unroll!(I < R { row[I] = s.splat($x[I]$([$k])+); });
                 unroll!(J < P {
@@ -186,7 +186,7 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     }
     // Two loops, for even an empty list takes its time. (Eight rows are a tile alone, so that
     // nothing is ahead, and have no register to spare.)
-    if R == 8 || tile.ahead.is_empty() {
+    if const { R == 8 } || tile.ahead.is_empty() {
         for k in 0..whole {
             unroll!(K < STEPS { step!(x, w, k, K); });
         }
