@@ -1,13 +1,17 @@
-//! The one place that asks the CPU, and the kernels compiled for each answer.
+//! The kernels compiled for each kind of CPU, and the choice between them.
+
+mod detect;
 
 use crate::kernels::activation::{self, Activation};
 use crate::kernels::attention::{self, AttentionShape, score_lines};
+use crate::kernels::int8::{self, Int8};
 use crate::kernels::matmul::{self, Matmul};
-use crate::kernels::pack::panel_lines;
+use crate::kernels::pack::{int8_lines, panel_lines};
 use crate::kernels::{embedding, norm, softmax};
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-use crate::simd::{Avx2, Avx512};
+use crate::simd::{Avx2, Avx512, Avx512Vnni, AvxVnni};
 use crate::{error::Error, line::Line, simd::Baseline};
+use detect::Features;
 
 /// The CPU's kernels. Holding one is the proof that they run here.
 ///
@@ -29,6 +33,8 @@ pub struct Cpu(&'static Kernels);
 struct Kernels {
     name: &'static str,
     matmul: unsafe fn(&Matmul<'_>, &mut [f32]),
+    quantize: unsafe fn(&[f32], usize, usize, &mut [Line]),
+    matmul_int8: unsafe fn(&MatmulInt8<'_>, &mut [f32]),
     softmax: unsafe fn(&mut [f32], usize),
     layer_norm: unsafe fn(&mut [f32], usize, Option<&[f32]>, &[Line], &[Line], f32),
     rms_norm: unsafe fn(&mut [f32], usize, Option<&[f32]>, &[Line], f32),
@@ -37,6 +43,16 @@ struct Kernels {
     attention: unsafe fn(&Attention<'_>, &mut [Line], &mut [f32], Option<&mut [f32]>),
     embed: unsafe fn(&[Line], u32, usize, f32, &mut [f32]) -> Option<()>,
     nearest: unsafe fn(&[Line], usize, usize, &[f32]) -> (u32, f32),
+}
+
+/// What a product of eight-bit weights reads.
+struct MatmulInt8<'a> {
+    x: &'a [Line],
+    depth: usize,
+    w: Int8<'a>,
+    bias: &'a [Line],
+    activation: Activation,
+    cols: usize,
 }
 
 /// What attention reads.
@@ -48,8 +64,16 @@ struct Attention<'a> {
 }
 
 macro_rules! backend {
-    ($table:ident, $name:literal, $simd:expr $(, $feature:literal)?) => {
+    ($table:ident, $name:literal, $simd:expr, $dot:expr $(, $feature:literal)?) => {
         static $table: Kernels = {
+            $(#[target_feature(enable = $feature)])?
+            fn quantize(x: &[f32], depth: usize, group: usize, out: &mut [Line]) {
+                int8::quantize($simd, x, depth, group, out)
+            }
+            $(#[target_feature(enable = $feature)])?
+            fn matmul_int8(m: &MatmulInt8<'_>, out: &mut [f32]) {
+                int8::matmul($dot, m.x, m.depth, &m.w, m.bias, m.activation, out, m.cols)
+            }
             $(#[target_feature(enable = $feature)])?
             fn matmul(m: &Matmul<'_>, out: &mut [f32]) { matmul::matmul($simd, m, out) }
             $(#[target_feature(enable = $feature)])?
@@ -78,7 +102,25 @@ macro_rules! backend {
             fn nearest(table: &[Line], vocab: usize, d_model: usize, x: &[f32]) -> (u32, f32) {
                 embedding::nearest($simd, table, vocab, d_model, x)
             }
-            Kernels { name: $name, matmul, softmax, layer_norm, rms_norm, add, activate, attention, embed, nearest }
+            Kernels {
+                name: $name, matmul, quantize, matmul_int8, softmax, layer_norm, rms_norm, add, activate,
+                attention, embed, nearest,
+            }
+        };
+    };
+}
+
+/// A backend whose products of whole numbers have instructions of their own; all else is
+/// that of another.
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+macro_rules! backend_with {
+    ($table:ident, $name:literal, $of:ident, $dot:expr, $feature:literal) => {
+        static $table: Kernels = {
+            #[target_feature(enable = $feature)]
+            fn matmul_int8(m: &MatmulInt8<'_>, out: &mut [f32]) {
+                int8::matmul($dot, m.x, m.depth, &m.w, m.bias, m.activation, out, m.cols)
+            }
+            Kernels { name: $name, matmul_int8, ..$of }
         };
     };
 }
@@ -99,62 +141,43 @@ macro_rules! avx512 {
     };
 }
 
-backend!(BASELINE, "baseline", Baseline);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend!(AVX2, "avx2", avx2!(), "avx2,fma");
+macro_rules! avx_vnni {
+    () => {
+        // SAFETY: as in `avx2`, with AVX-VNNI.
+        unsafe { AvxVnni::assume() }
+    };
+}
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend!(AVX512, "avx512", avx512!(), "avx512f");
+macro_rules! avx512_vnni {
+    () => {
+        // SAFETY: as in `avx2`, with AVX-512F and AVX512-VNNI.
+        unsafe { Avx512Vnni::assume() }
+    };
+}
 
-/// Every backend that is compiled, slowest first.
-static TABLES: &[&Kernels] = &[
-    &BASELINE,
+backend!(BASELINE, "baseline", Baseline, Baseline);
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+backend!(AVX2, "avx2", avx2!(), avx2!(), "avx2,fma");
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+backend_with!(AVX_VNNI, "avx2+vnni", AVX2, avx_vnni!(), "avx2,fma,avxvnni");
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+backend!(AVX512, "avx512", avx512!(), avx2!(), "avx512f,avx2,fma");
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+backend_with!(AVX512_VNNI, "avx512+vnni", AVX512, avx512_vnni!(), "avx512f,avx512vnni");
+
+/// Every backend that is compiled, slowest first, and what it needs of the CPU.
+static TABLES: &[(&Kernels, Features)] = &[
+    (&BASELINE, 0),
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-    &AVX2,
+    (&AVX2, detect::AVX2),
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-    &AVX512,
+    (&AVX_VNNI, detect::AVX2 | detect::AVX_VNNI),
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    (&AVX512, detect::AVX2 | detect::AVX512),
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+    (&AVX512_VNNI, detect::AVX2 | detect::AVX512 | detect::AVX512_VNNI),
 ];
-
-/// How many of [`TABLES`] run here.
-#[cfg(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(any(target_os = "none", target_os = "uefi", target_env = "sgx", miri))
-))]
-fn count() -> usize {
-    use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
-
-    #[target_feature(enable = "xsave")]
-    fn saved_registers() -> u64 {
-        // SAFETY: the caller has seen OSXSAVE, so the instruction is there.
-        unsafe { _xgetbv(0) }
-    }
-    let bit = |x: u32, n: u32| x >> n & 1 == 1;
-    if __cpuid(0).eax < 7 {
-        return 1;
-    }
-    let (leaf1, leaf7) = (__cpuid(1), __cpuid_count(7, 0));
-    let (fma, xsave, osxsave) = (bit(leaf1.ecx, 12), bit(leaf1.ecx, 26), bit(leaf1.ecx, 27));
-    let (avx2, avx512f) = (bit(leaf7.ebx, 5), bit(leaf7.ebx, 16));
-    if !(fma && xsave && osxsave && avx2) {
-        return 1;
-    }
-    // SAFETY: CPUID says that XSAVE is there and that the operating system uses it.
-    let saved = unsafe { saved_registers() };
-    match (saved & 0x6 == 0x6, avx512f && saved & 0xe6 == 0xe6) {
-        (true, true) => 3,
-        (true, false) => 2,
-        (false, _) => 1,
-    }
-}
-
-#[cfg(not(all(
-    target_arch = "x86_64",
-    target_feature = "sse2",
-    not(any(target_os = "none", target_os = "uefi", target_env = "sgx", miri))
-)))]
-fn count() -> usize {
-    1
-}
 
 /// Refuses a buffer of fewer than `need` elements.
 const fn check(have: usize, need: usize) -> Result<(), Error> {
@@ -176,10 +199,11 @@ impl Cpu {
 
     /// Every backend that runs here, slowest first.
     pub fn all() -> impl Iterator<Item = Self> {
-        TABLES.iter().take(count()).map(|&table| Cpu(table))
+        let found = detect::features();
+        TABLES.iter().filter(move |(_, needs)| needs & !found == 0).map(|&(table, _)| Cpu(table))
     }
 
-    /// `"baseline"`, `"avx2"` or `"avx512"`.
+    /// `"baseline"`, `"avx2"`, `"avx2+vnni"`, `"avx512"` or `"avx512+vnni"`.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -204,8 +228,51 @@ impl Cpu {
         let m = Matmul { x, depth, panels, bias, activation, cols };
         check_matmul(&m, out)?;
         // SAFETY: a `Cpu` only holds a table that runs here: `baseline` does everywhere,
-        // `all` and `detect` take as many as `count` found.
+        // `all` and `detect` take those whose features were found.
         unsafe { (self.0.matmul)(&m, out) };
+        Ok(())
+    }
+
+    /// Quantizes each row of `x[rows × depth]` to eight bits, into
+    /// [`row_lines`](int8::row_lines)`(depth, group)` lines of `out`. See [`int8::quantize`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `x` is not whole rows or `out` is short, [`Error::Config`] if `depth`
+    /// is above [`DEEPEST`](int8::DEEPEST) or `group` no multiple of 16.
+    pub fn quantize(self, x: &[f32], depth: usize, group: usize, out: &mut [Line]) -> Result<(), Error> {
+        let rows = whole_rows(x, depth)?;
+        check_int8(depth, group)?;
+        check(out.len(), rows.saturating_mul(int8::row_lines(depth, group)))?;
+        // SAFETY: as in `matmul`.
+        unsafe { (self.0.quantize)(x, depth, group, out) };
+        Ok(())
+    }
+
+    /// `out[rows × cols] = act(x · Wᵀ + bias)` of rows that [`Cpu::quantize`] made with
+    /// the same `depth` and `w.group`; `out` tells the rows. See [`int8::matmul`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Config`] as [`Cpu::matmul`] and [`Cpu::quantize`].
+    pub fn matmul_int8(
+        self,
+        x: &[Line],
+        depth: usize,
+        w: Int8<'_>,
+        bias: &[Line],
+        activation: Activation,
+        out: &mut [f32],
+        cols: usize,
+    ) -> Result<(), Error> {
+        let rows = whole_rows(out, cols)?;
+        check_int8(depth, w.group)?;
+        check(x.len(), rows.saturating_mul(int8::row_lines(depth, w.group)))?;
+        let (codes, scales) = int8_lines(cols, depth, w.group);
+        check(w.codes.len(), codes)?;
+        check(w.scales.len(), scales)?;
+        check(bias.len(), if bias.is_empty() { 0 } else { Line::count(cols) })?;
+        let m = MatmulInt8 { x, depth, w, bias, activation, cols };
+        // SAFETY: as in `matmul`.
+        unsafe { (self.0.matmul_int8)(&m, out) };
         Ok(())
     }
 
@@ -362,6 +429,17 @@ impl Cpu {
         // SAFETY: as in `matmul`.
         Ok(unsafe { (self.0.nearest)(table, vocab, d_model, x) })
     }
+}
+
+/// What every product of eight-bit weights needs.
+const fn check_int8(depth: usize, group: usize) -> Result<(), Error> {
+    if depth > int8::DEEPEST {
+        return Err(Error::Config("the depth of eight-bit weights must be at most 2^15"));
+    }
+    if !group.is_multiple_of(16) && group < depth {
+        return Err(Error::Config("groups of eight-bit weights must be a multiple of 16"));
+    }
+    Ok(())
 }
 
 /// The rows that `x` is.

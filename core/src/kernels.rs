@@ -3,6 +3,7 @@
 //! | module | formula |
 //! |---|---|
 //! | [`matmul`] | `act(x Wᵀ + b)` in register tiles |
+//! | [`int8`] | the same of eight-bit weights, in whole numbers |
 //! | [`activation`] | relu, gelu, silu, tanh, sigmoid, exp |
 //! | [`softmax`] | `exp(x) / Σ exp(x)` |
 //! | [`norm`] | LayerNorm and RMSNorm, with the residual addition |
@@ -18,6 +19,7 @@
 pub mod activation;
 pub mod attention;
 pub mod embedding;
+pub mod int8;
 pub mod matmul;
 pub mod norm;
 pub mod pack;

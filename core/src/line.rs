@@ -11,6 +11,12 @@ pub const LANES: usize = 16;
 #[repr(C, align(64))]
 pub struct Line(pub [f32; LANES]);
 
+/// Sixty-four bytes of weights, as aligned as a [`Line`]: sixteen columns of a panel of
+/// [`int8`](crate::kernels::int8), four steps of depth each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Codes(pub [u8; 4 * LANES]);
+
 impl Line {
     /// Sixteen zeros.
     pub const ZERO: Self = Line([0.0; LANES]);
@@ -38,6 +44,25 @@ impl Line {
         // SAFETY: as in `floats_mut`; `u32` has the size and alignment of `f32`, and
         // every bit pattern is both.
         unsafe { core::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len() * LANES) }
+    }
+
+    /// The lines as whole numbers, to read.
+    pub(crate) fn words(lines: &[Line]) -> &[u32] {
+        // SAFETY: as in `words_mut`.
+        unsafe { core::slice::from_raw_parts(lines.as_ptr().cast(), lines.len() * LANES) }
+    }
+
+    /// The lines as bytes of weights.
+    pub fn codes(lines: &[Line]) -> &[Codes] {
+        const { assert!(size_of::<Codes>() == size_of::<Line>() && align_of::<Codes>() == align_of::<Line>()) };
+        // SAFETY: `Codes` has the size and alignment of `Line`, and any bytes are codes.
+        unsafe { core::slice::from_raw_parts(lines.as_ptr().cast(), lines.len()) }
+    }
+
+    /// [`Line::codes`], to write.
+    pub fn codes_mut(lines: &mut [Line]) -> &mut [Codes] {
+        // SAFETY: as in `codes`; any bytes are floats, and the borrow is passed on.
+        unsafe { core::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len()) }
     }
 
     /// The lines as descriptions of sequences.

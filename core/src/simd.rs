@@ -17,9 +17,15 @@ mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-pub use {avx2::Avx2, avx512::Avx512};
+mod vnni;
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+pub use {
+    avx2::Avx2,
+    avx512::Avx512,
+    vnni::{Avx512Vnni, AvxVnni},
+};
 
-use crate::line::{LANES, Line};
+use crate::line::{Codes, LANES, Line};
 
 /// A set of vector instructions, as a value that exists only where the CPU has
 /// them: holding one is the proof, so the methods are safe.
@@ -79,6 +85,18 @@ pub trait Simd: Copy {
     /// The square root of one number.
     fn sqrt(self, x: f32) -> f32;
 
+    /// Sixteen whole numbers of -127..=127 as bytes, the first lowest in the first word.
+    #[inline(always)]
+    fn bytes(self, v: Self::V) -> [u32; 4] {
+        let mut line = [0.0; LANES];
+        self.store(v, &mut line);
+        let mut words = [0; 4];
+        for (word, floats) in words.iter_mut().zip(line.as_chunks::<4>().0) {
+            *word = u32::from_le_bytes(floats.map(|x| x as i32 as u8));
+        }
+        words
+    }
+
     /// The floats of `x`, at most sixteen, and `fill` in the lanes beyond them.
     #[inline(always)]
     fn load_part(self, x: &[f32], fill: f32) -> Self::V {
@@ -98,4 +116,28 @@ pub trait Simd: Copy {
             *x = lane;
         }
     }
+}
+
+/// Products of whole numbers: sixteen columns by four steps of depth at a time, exact.
+///
+/// A weight `w` of -127..=127 lies in memory as `w + 128`. A backend that multiplies it as
+/// it lies starts a sum at -128 times the sum of `x`; one that multiplies `w` starts at 0.
+pub trait Dot: Copy {
+    /// The vectors of floats that go with it.
+    type Floats: Simd;
+    /// Sixteen sums, perhaps not yet wholly added up.
+    type Sums: Copy;
+    /// Rows of the largest tile, of one panel.
+    const ROWS: usize;
+    /// Panels of the largest tile, of one row.
+    const PANELS: usize;
+
+    /// The vectors of floats.
+    fn floats(self) -> Self::Floats;
+    /// Sums of nothing, where `offset` is -128 times the sum of all `x` to come.
+    fn start(self, offset: i32) -> Self::Sums;
+    /// `sums[column] += Σ w[column][i] · x[i]` over four `i`; the lowest byte of `x` is `x[0]`.
+    fn dot(self, sums: Self::Sums, x: u32, w: &Codes) -> Self::Sums;
+    /// The sums, each rounded to a float.
+    fn sums(self, sums: Self::Sums) -> <Self::Floats as Simd>::V;
 }

@@ -1,6 +1,7 @@
 //! Weights into panels: sixteen output columns side by side, one line a step of depth.
 
-use crate::line::{LANES, Line};
+use super::int8::groups;
+use crate::line::{Codes, LANES, Line};
 
 /// Lines of `cols` columns of `depth` weights: `ceil(cols / 16)` panels of `depth` lines.
 pub const fn panel_lines(cols: usize, depth: usize) -> usize {
@@ -22,6 +23,55 @@ pub fn pack_linear(weights: &[f32], cols: usize, depth: usize, out: &mut [Line])
             for (line, w) in panel.iter_mut().zip(column) {
                 if let Some(cell) = line.0.get_mut(lane) {
                     *cell = *w;
+                }
+            }
+        }
+    }
+}
+
+/// Lines of `cols` columns of `depth` eight-bit weights: the codes, and the scales.
+pub const fn int8_lines(cols: usize, depth: usize, group: usize) -> (usize, usize) {
+    let panels = cols.div_ceil(LANES);
+    (panels.saturating_mul(depth.div_ceil(4)), panels.saturating_mul(groups(depth, group)))
+}
+
+/// Quantizes and packs `weights[cols × depth]` (row-major) into the [`int8_lines`] of
+/// [`Int8`](super::int8::Int8): codes of -127..=127, each group's scale its largest magnitude
+/// over 127, times `clip` of that group (1 for none; less cuts off the largest).
+///
+/// Columns beyond `cols` and steps beyond `depth` become zeros. What does not fit is left out.
+pub fn pack_int8(
+    weights: &[f32],
+    cols: usize,
+    depth: usize,
+    group: usize,
+    clip: impl Fn(&[f32]) -> f32,
+    codes: &mut [Codes],
+    scales: &mut [Line],
+) {
+    if depth == 0 {
+        return;
+    }
+    let (quads, groups) = (depth.div_ceil(4), groups(depth, group));
+    codes.fill(Codes([128; 4 * LANES]));
+    scales.fill(Line::ZERO);
+    for (col, column) in weights.chunks_exact(depth).take(cols).enumerate() {
+        let (panel, lane) = (col / LANES, col % LANES);
+        let codes = codes.get_mut(panel * quads..).unwrap_or_default();
+        let scales = scales.get_mut(panel * groups..).unwrap_or_default();
+        let steps = if groups == 1 { depth } else { group };
+        for ((g, group), line) in column.chunks(steps).enumerate().zip(scales) {
+            let scale = group.iter().fold(0.0_f32, |most, w| most.max(w.abs())) * clip(group) / 127.0;
+            if let Some(cell) = line.0.get_mut(lane) {
+                *cell = scale;
+            }
+            let first = g * steps;
+            for (k, w) in group.iter().enumerate() {
+                let k = first + k;
+                let code = if scale > 0.0 { libm::rintf(w / scale).clamp(-127.0, 127.0) } else { 0.0 };
+                let byte = codes.get_mut(k / 4).and_then(|line| line.0.get_mut(4 * lane + k % 4));
+                if let Some(byte) = byte {
+                    *byte = (code as i32 + 128) as u8;
                 }
             }
         }

@@ -103,35 +103,30 @@ impl<S: Simd> Sums<S> for Direct<'_> {
 /// The products of the tile, each sum in order of depth, given to `sums` row by row.
 #[inline(always)]
 pub(crate) fn product<S: Simd>(s: S, tile: &Tile<'_>, sums: impl Sums<S>) {
-    match (S::VECTORS, tile.rows, tile.panels) {
-        (32.., 8, 2) => tile_of::<S, 8, 2>(s, tile, sums),
-        (32.., 8, 1) => tile_of::<S, 8, 1>(s, tile, sums),
-        (32.., 7, 3) => tile_of::<S, 7, 3>(s, tile, sums),
-        (32.., 7, 2) => tile_of::<S, 7, 2>(s, tile, sums),
-        (32.., 7, 1) => tile_of::<S, 7, 1>(s, tile, sums),
-        (32.., 6, 4) => tile_of::<S, 6, 4>(s, tile, sums),
-        (32.., 6, 2) => tile_of::<S, 6, 2>(s, tile, sums),
-        (32.., 5, 4) => tile_of::<S, 5, 4>(s, tile, sums),
-        (32.., 5, 2) => tile_of::<S, 5, 2>(s, tile, sums),
-        (32.., 4, 4) => tile_of::<S, 4, 4>(s, tile, sums),
-        (32.., 4, 2) => tile_of::<S, 4, 2>(s, tile, sums),
-        (32.., 4, 1) => tile_of::<S, 4, 1>(s, tile, sums),
-        (32.., 3, 6) => tile_of::<S, 3, 6>(s, tile, sums),
-        (32.., 3, 4) => tile_of::<S, 3, 4>(s, tile, sums),
-        (32.., 3, 2) => tile_of::<S, 3, 2>(s, tile, sums),
-        (32.., 3, 1) => tile_of::<S, 3, 1>(s, tile, sums),
-        (32.., 2, 6) => tile_of::<S, 2, 6>(s, tile, sums),
-        (32.., 2, 4) => tile_of::<S, 2, 4>(s, tile, sums),
-        (32.., 1, 8) => tile_of::<S, 1, 8>(s, tile, sums),
-        (8.., 6, 1) => tile_of::<S, 6, 1>(s, tile, sums),
-        (8.., 5, 1) => tile_of::<S, 5, 1>(s, tile, sums),
-        (8.., 2, 3) => tile_of::<S, 2, 3>(s, tile, sums),
-        (8.., 2, 2) => tile_of::<S, 2, 2>(s, tile, sums),
-        (8.., 1, 6) => tile_of::<S, 1, 6>(s, tile, sums),
-        (8.., 1, 4) => tile_of::<S, 1, 4>(s, tile, sums),
-        (4.., 2, 1) => tile_of::<S, 2, 1>(s, tile, sums),
-        (4.., 1, 2) => tile_of::<S, 1, 2>(s, tile, sums),
-        _ => tile_of::<S, 1, 1>(s, tile, sums),
+    // Each size is compiled where it is used, and nowhere else: hence the constant conditions.
+    macro_rules! sizes {
+        ($(($rows:literal, $panels:literal))*) => {
+            match (tile.rows, tile.panels) {
+                $(($rows, $panels) => tile_of::<S, $rows, $panels>(s, tile, sums),)*
+                _ => tile_of::<S, 1, 1>(s, tile, sums),
+            }
+        };
+    }
+    if const { S::VECTORS >= 32 } {
+        sizes! {
+            (8, 2) (8, 1) (7, 3) (7, 2) (7, 1) (6, 4) (6, 2) (5, 4) (5, 2) (4, 4) (4, 2) (4, 1)
+            (3, 6) (3, 4) (3, 2) (3, 1) (2, 6) (2, 4) (1, 8)
+        }
+    } else if const { S::VECTORS >= 8 } {
+        sizes! {
+            (6, 1) (5, 1) (2, 3) (2, 2) (1, 6) (1, 4)
+        }
+    } else if const { S::VECTORS >= 4 } {
+        sizes! {
+            (2, 1) (1, 2)
+        }
+    } else {
+        tile_of::<S, 1, 1>(s, tile, sums)
     }
 }
 

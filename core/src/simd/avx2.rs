@@ -1,7 +1,7 @@
 //! AVX2 and FMA: a vector is two `__m256`.
 
-use super::Simd;
-use crate::line::{LANES, Line};
+use super::{Dot, Simd};
+use crate::line::{Codes, LANES, Line};
 use core::arch::x86_64::*;
 
 /// Proof that the CPU has AVX2 and FMA.
@@ -224,5 +224,61 @@ impl Simd for Avx2 {
             _mm256_maskstore_ps(to, low, v.0);
             _mm256_maskstore_ps(to.wrapping_add(8), high, v.1);
         }
+    }
+    #[inline(always)]
+    fn bytes(self, v: Pair) -> [u32; 4] {
+        // SAFETY: an `Avx2` exists only where the CPU has AVX2; the last is a change of type
+        // between sixteen bytes of any bits.
+        unsafe {
+            let halves = _mm256_packs_epi32(_mm256_cvtps_epi32(v.0), _mm256_cvtps_epi32(v.1));
+            // Each half of the register was packed by itself: its quarters back into order.
+            let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+            let low = _mm256_castsi256_si128(words);
+            core::mem::transmute(_mm_packs_epi16(low, _mm256_extracti128_si256::<1>(words)))
+        }
+    }
+}
+
+/// Sixteen whole numbers, eight at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Sums(pub(super) __m256i, pub(super) __m256i);
+
+impl Dot for Avx2 {
+    type Floats = Self;
+    type Sums = Sums;
+    const ROWS: usize = 4;
+    const PANELS: usize = 2;
+
+    #[inline(always)]
+    fn floats(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn start(self, _: i32) -> Sums {
+        // SAFETY: an `Avx2` exists only where the CPU has AVX2.
+        let zero = unsafe { _mm256_setzero_si256() };
+        Sums(zero, zero)
+    }
+    #[inline(always)]
+    fn dot(self, sums: Sums, x: u32, w: &Codes) -> Sums {
+        // |w| · (±x) summed by pairs: at most 128 · 127 · 2 = 32512, so that sixteen bits
+        // never saturate.
+        //
+        // SAFETY: an `Avx2` exists only where the CPU has AVX2; both halves of `w` are read.
+        unsafe {
+            let x = _mm256_set1_epi32(x as i32);
+            let half = |sums, w| {
+                let w = _mm256_xor_si256(_mm256_loadu_si256(w), _mm256_set1_epi8(-128));
+                let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+                _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+            };
+            let w = w.0.as_ptr().cast::<__m256i>();
+            Sums(half(sums.0, w), half(sums.1, w.add(1)))
+        }
+    }
+    #[inline(always)]
+    fn sums(self, sums: Sums) -> Pair {
+        // SAFETY: an `Avx2` exists only where the CPU has AVX2.
+        unsafe { Pair(_mm256_cvtepi32_ps(sums.0), _mm256_cvtepi32_ps(sums.1)) }
     }
 }

@@ -137,4 +137,10 @@ impl Simd for Avx512 {
         // SAFETY: as in `load_part`, written instead of read.
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), lanes_before(out.len()), v) }
     }
+    #[inline(always)]
+    fn bytes(self, v: __m512) -> [u32; 4] {
+        let bytes = instruction!(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+        // SAFETY: both are sixteen bytes, of any bits.
+        unsafe { core::mem::transmute(bytes) }
+    }
 }

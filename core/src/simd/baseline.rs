@@ -1,8 +1,8 @@
 //! What the compile target offers, through `wide`; it runs everywhere.
 
-use super::Simd;
-use crate::line::LANES;
-use wide::{f32x4, i32x4};
+use super::{Dot, Simd};
+use crate::line::{Codes, LANES};
+use wide::{f32x4, i16x8, i32x4, u8x16};
 
 /// The instructions of the compile target: SSE2, NEON, simd128, or plain floats.
 #[derive(Clone, Copy, Debug)]
@@ -119,3 +119,49 @@ impl Simd for Baseline {
         libm::sqrtf(x)
     }
 }
+
+/// The sums of sixteen columns: of each column two, over the even pairs of steps and the odd.
+#[derive(Clone, Copy, Debug)]
+pub struct Halves([i32x4; 8]);
+
+impl Dot for Baseline {
+    type Floats = Self;
+    type Sums = Halves;
+    const ROWS: usize = 1;
+    const PANELS: usize = 1;
+
+    #[inline(always)]
+    fn floats(self) -> Self {
+        self
+    }
+    #[inline(always)]
+    fn start(self, offset: i32) -> Halves {
+        let v = i32x4::new([offset, 0, offset, 0]);
+        Halves([v; 8])
+    }
+    #[inline(always)]
+    fn dot(self, Halves(mut sums): Halves, x: u32, w: &Codes) -> Halves {
+        // No product of bytes as they are: 255 · 127 · 2 passes sixteen bits.
+        let [a, b, c, d] = x.to_le_bytes().map(|x| x as i8 as i16);
+        let x = i16x8::new([a, b, c, d, a, b, c, d]);
+        let (quads, _) = w.0.as_chunks::<16>();
+        unroll!(Q < QUADS {
+            let quad = u8x16::new(quads[Q]);
+            sums[2 * Q] += i16x8::from_u8x16_low(quad).dot(x);
+            sums[2 * Q + 1] += i16x8::from_u8x16_high(quad).dot(x);
+        });
+        Halves(sums)
+    }
+    #[inline(always)]
+    fn sums(self, Halves(sums): Halves) -> Quad {
+        let quad = |a: i32x4, b: i32x4| {
+            let ([a, b, c, d], [e, f, g, h]) = (a.to_array(), b.to_array());
+            f32x4::from_i32x4(i32x4::new([a + b, c + d, e + f, g + h]))
+        };
+        let [a, b, c, d, e, f, g, h] = sums;
+        Quad(quad(a, b), quad(c, d), quad(e, f), quad(g, h))
+    }
+}
+
+/// Quarters of a line of codes.
+const QUADS: usize = 4;
