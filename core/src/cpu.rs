@@ -2,6 +2,8 @@
 
 mod detect;
 
+use core::ffi::CStr;
+
 use crate::kernels::activation::{self, Activation};
 use crate::kernels::attention::{self, AttentionShape, score_lines};
 use crate::kernels::int8::{self, Int8};
@@ -31,7 +33,7 @@ pub struct Cpu(&'static Kernels);
 /// One backend's kernels. They are compiled here, not at their users' opt-level.
 #[allow(clippy::type_complexity, reason = "a table of signatures: naming each would hide them")]
 struct Kernels {
-    name: &'static str,
+    name: &'static CStr,
     matmul: unsafe fn(&Matmul<'_>, &mut [f32]),
     quantize: unsafe fn(&[f32], usize, usize, &mut [Line]),
     matmul_int8: unsafe fn(&MatmulInt8<'_>, &mut [f32]),
@@ -156,15 +158,15 @@ macro_rules! avx512_vnni {
     };
 }
 
-backend!(BASELINE, "baseline", Baseline, Baseline);
+backend!(BASELINE, c"baseline", Baseline, Baseline);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend!(AVX2, "avx2", avx2!(), avx2!(), "avx2,fma");
+backend!(AVX2, c"avx2", avx2!(), avx2!(), "avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend_with!(AVX_VNNI, "avx2+vnni", AVX2, avx_vnni!(), "avx2,fma,avxvnni");
+backend_with!(AVX_VNNI, c"avx2+vnni", AVX2, avx_vnni!(), "avx2,fma,avxvnni");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend!(AVX512, "avx512", avx512!(), avx2!(), "avx512f,avx2,fma");
+backend!(AVX512, c"avx512", avx512!(), avx2!(), "avx512f,avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
-backend_with!(AVX512_VNNI, "avx512+vnni", AVX512, avx512_vnni!(), "avx512f,avx512vnni");
+backend_with!(AVX512_VNNI, c"avx512+vnni", AVX512, avx512_vnni!(), "avx512f,avx512vnni");
 
 /// Every backend that is compiled, slowest first, and what it needs of the CPU.
 static TABLES: &[(&Kernels, Features)] = &[
@@ -205,7 +207,26 @@ impl Cpu {
 
     /// `"baseline"`, `"avx2"`, `"avx2+vnni"`, `"avx512"` or `"avx512+vnni"`.
     pub fn name(self) -> &'static str {
+        self.0.name.to_str().unwrap_or("")
+    }
+
+    /// The same, as C reads it.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn c_name(self) -> &'static CStr {
         self.0.name
+    }
+
+    /// What C holds for this backend.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn as_ptr(self) -> *const core::ffi::c_void {
+        core::ptr::from_ref(self.0).cast()
+    }
+
+    /// The backend of which [`Cpu::as_ptr`] gave `address`, which was the proof that it runs
+    /// here. The address is compared, never followed.
+    #[cfg(feature = "ffi")]
+    pub(crate) fn from_ptr(address: *const core::ffi::c_void) -> Option<Self> {
+        TABLES.iter().map(|&table| Cpu(table)).find(|cpu| cpu.as_ptr() == address)
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.
@@ -487,6 +508,6 @@ pub(crate) fn check_norm(
 
 impl core::fmt::Debug for Cpu {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "Cpu({})", self.0.name)
+        write!(f, "Cpu({})", self.name())
     }
 }

@@ -14,6 +14,7 @@
 //! | [`model`], [`image`] | a plan with its weights; the file that holds both |
 //! | [`session`](Session) | sequences in progress, in an arena |
 //! | [`tokenize`] | text to tokens and back |
+//! | `ffi` | the same for C, as `include/picoformer.h` specifies it (feature `ffi`) |
 //!
 //! ```
 //! use picoformer_core::{Config, Cpu, Line, Model, Plan};
@@ -47,6 +48,9 @@ pub mod config;
 #[allow(unsafe_code)]
 pub mod cpu;
 pub mod error;
+#[cfg(feature = "ffi")]
+#[allow(unsafe_code)]
+pub mod ffi;
 pub mod image;
 pub mod kernels;
 #[allow(unsafe_code)]

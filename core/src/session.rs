@@ -50,6 +50,11 @@ impl<'w, 'a> Session<'w, 'a> {
         &self.model
     }
 
+    /// Sequences that run.
+    pub fn batch(&self) -> usize {
+        self.batch
+    }
+
     /// Starts a batch of `batch` targets anew; for models without encoder
     /// ([`Session::encode`] does it for the others, and there this starts the
     /// targets of the same sources again).

@@ -41,7 +41,8 @@ impl Session<'_, '_> {
         self.encode_sources(lengths.len(), source, &mut ())
     }
 
-    fn encode_sources<'t>(
+    /// Encodes `source(i)`, a sequence's tokens and how many of them are kept, for each of a batch.
+    pub(crate) fn encode_sources<'t>(
         &mut self,
         batch: usize,
         source: impl Fn(usize) -> (&'t [u32], usize),

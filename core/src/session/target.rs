@@ -24,8 +24,18 @@ impl Session<'_, '_> {
 
     /// [`Session::decode`], with every step shown to `watch`.
     pub fn decode_watched(&mut self, tokens: &[&[u32]], watch: &mut dyn Watch) -> Result<&[f32], Error> {
-        self.check_targets(tokens)?;
-        self.decode_tokens(|i| tokens.get(i).copied().unwrap_or(&[]), watch, |_, _, _| {})?;
+        self.decode_targets(tokens.len(), |i| tokens.get(i).copied().unwrap_or(&[]), watch)
+    }
+
+    /// [`Session::decode_watched`] of the tokens that a function gives.
+    pub(crate) fn decode_targets<'t>(
+        &mut self,
+        batch: usize,
+        tokens: impl Fn(usize) -> &'t [u32],
+        watch: &mut dyn Watch,
+    ) -> Result<&[f32], Error> {
+        self.check_targets(batch, &tokens)?;
+        self.decode_tokens(tokens, watch, |_, _, _| {})?;
         self.logits()
     }
 
@@ -36,7 +46,8 @@ impl Session<'_, '_> {
         tokens: &[&[u32]],
         mut each: impl FnMut(usize, usize, &[f32]),
     ) -> Result<(), Error> {
-        self.check_targets(tokens)?;
+        let (batch, tokens) = (tokens.len(), |i: usize| tokens.get(i).copied().unwrap_or(&[]));
+        self.check_targets(batch, tokens)?;
         let transformer = self.model.transformer();
         let (mut failed, plan, workers) = (Ok(()), *self.model.plan(), self.workers);
         let (d_model, vocab) = (plan.config().d_model as usize, plan.config().target_vocab as usize);
@@ -64,7 +75,7 @@ impl Session<'_, '_> {
                 failed = Err(error);
             }
         };
-        self.decode_tokens(|i| tokens.get(i).copied().unwrap_or(&[]), &mut (), show)?;
+        self.decode_tokens(tokens, &mut (), show)?;
         failed
     }
 
@@ -123,16 +134,17 @@ impl Session<'_, '_> {
         Ok(ended)
     }
 
-    fn check_targets(&self, tokens: &[&[u32]]) -> Result<(), Error> {
+    fn check_targets<'t>(&self, batch: usize, tokens: impl Fn(usize) -> &'t [u32]) -> Result<(), Error> {
         let plan = self.model.plan();
         let (c, capacity) = (plan.config(), plan.capacity().target);
         if self.model.transformer().output_projection(c).is_none() {
             return Err(Error::Missing("output projection"));
         }
-        if tokens.len() != self.batch {
+        if batch != self.batch {
             return Err(Error::Batch { need: self.batch });
         }
-        for (tokens, target) in tokens.iter().zip(&*self.buffers.targets) {
+        for (i, target) in self.buffers.targets.iter().enumerate().take(batch) {
+            let tokens = tokens(i);
             check_tokens(tokens, c.target_vocab)?;
             if tokens.len() > capacity - (target.at as usize).min(capacity) {
                 return Err(Error::Full { capacity });
