@@ -187,8 +187,9 @@ typedef struct pf_encoded {
     uint32_t first_unknown; /* the first such character, as its Unicode number; 0 if none */
 } pf_encoded;
 
-/* Turns length bytes of UTF-8 into tokens[capacity]. With capacity 0 it only counts: then
- * it succeeds, and tokens may be NULL. (A zero that ends the text is not part of it.)
+/* Turns length bytes of UTF-8 into tokens[capacity]. With capacity 0 it only counts the
+ * tokens (not the unknown ones): then it succeeds, and tokens may be NULL. (A zero that ends
+ * the text is not part of it.)
  * Codes: PF_E_NULL, PF_E_ALIGN, PF_E_STATE, PF_E_CHOICE (side), PF_E_MISSING (no such
  * tokenizer), PF_E_TEXT, PF_E_SHAPE, PF_E_BUFFER (capacity is less than the tokens). */
 int pf_text_encode(const pf_model *model, int side, const char *text, size_t length,
@@ -333,15 +334,15 @@ int pf_session_watch(pf_session *session, pf_watch watch, void *context);
 #define PF_LINE 16
 #define PF_PADDED(n) (((n) + PF_LINE - 1) / PF_LINE * PF_LINE)
 
-/* Declares memory on a multiple of 64 bytes: PF_ALIGNED float gamma[PF_PADDED(100)]; */
-#if defined(__cplusplus)
-#define PF_ALIGNED alignas(64)
-#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
-#define PF_ALIGNED _Alignas(64)
+/* Declares memory on a multiple of 64 bytes: PF_ALIGNED static float gamma[PF_PADDED(100)]; */
+#if defined(__GNUC__)
+#define PF_ALIGNED __attribute__((aligned(64)))
 #elif defined(_MSC_VER)
 #define PF_ALIGNED __declspec(align(64))
+#elif defined(__cplusplus)
+#define PF_ALIGNED alignas(64)
 #else
-#define PF_ALIGNED __attribute__((aligned(64)))
+#define PF_ALIGNED _Alignas(64)
 #endif
 
 /* Activations. GELU is x Phi(x) with the normal distribution's Phi, or the usual approximation

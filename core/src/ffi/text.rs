@@ -59,8 +59,7 @@ pub unsafe extern "C" fn pf_text_encode(
         let (tokenizer, text) = unsafe { (tokenizer(model, side)?, utf8(text, length)?) };
         // SAFETY: the caller's promise; apart from the text and from each other.
         let (tokens, out) = unsafe { (slice_mut(tokens, capacity)?, Out::new(encoded)?) };
-        // Counted first: a buffer that is too small is not touched. Only here is the number of
-        // unknowns not known when there is no room, so where tokens are wanted they are encoded.
+        // Counted first: a buffer that is too small is not touched.
         let need = match tokenizer.encode(text, &mut []) {
             Ok(Encoded { len, .. }) => len,
             Err(Error::Buffer { need }) => need,
