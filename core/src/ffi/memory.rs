@@ -89,15 +89,17 @@ pub(super) struct Span {
     bytes: usize,
 }
 
-/// The span of `len` elements; nobody reads it here. What is too large for memory is refused
-/// by whoever does.
+/// The span of `len` elements; nobody reads it here.
 pub(super) fn span<T>(x: *const T, len: usize) -> Span {
     let bytes = if x.is_null() { 0 } else { len.saturating_mul(size_of::<T>()) };
     Span { start: x.addr(), bytes }
 }
 
-/// Refuses outputs that overlap an input or each other.
+/// Refuses outputs that overlap an input or each other, and what is too large for memory.
 pub(super) fn apart(outputs: &[Span], inputs: &[Span]) -> Result<(), Code> {
+    if outputs.iter().chain(inputs).any(|span| span.bytes > isize::MAX as usize) {
+        return Err(Code::Shape);
+    }
     let overlap = |a: &Span, b: &Span| {
         a.bytes > 0
             && b.bytes > 0
