@@ -7,7 +7,7 @@
 //! | `Avx512` | one `__m512` | by [`Cpu`](crate::Cpu) at run time |
 //!
 //! The width never varies, so packed weights are the same bytes everywhere and a sum
-//! over lanes has one order. `Avx2` and `Avx512` give the same bits in every kernel.
+//! over lanes has one order. `Avx2`, `Avx512` and NEON give the same bits in every kernel.
 
 mod baseline;
 pub use baseline::Baseline;
@@ -54,9 +54,9 @@ pub trait Simd: Copy {
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a / b`.
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a < b ? a : b`: where either is NaN, `b` (on NEON: NaN).
+    /// `a < b ? a : b`: where either is NaN or both are zeros, `b`.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a > b ? a : b`: where either is NaN, `b` (on NEON: NaN).
+    /// `a > b ? a : b`: where either is NaN or both are zeros, `b`.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once if [`FUSED`](Simd::FUSED), else twice.
     fn mul_add(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;

@@ -12,6 +12,9 @@ pub struct Baseline;
 #[derive(Clone, Copy, Debug)]
 pub struct Quad(f32x4, f32x4, f32x4, f32x4);
 
+/// Whether `wide` uses NEON, which it does on 64-bit ARM only.
+const NEON: bool = cfg!(all(target_arch = "aarch64", target_feature = "neon"));
+
 macro_rules! per_quad {
     ($f:expr, $($x:expr),+) => { Quad($f($($x.0),+), $f($($x.1),+), $f($($x.2),+), $f($($x.3),+)) };
 }
@@ -26,11 +29,8 @@ fn pow2(n: f32x4) -> f32x4 {
 
 impl Simd for Baseline {
     type V = Quad;
-    const FUSED: bool = cfg!(any(
-        all(target_feature = "sse2", target_feature = "fma"),
-        all(target_arch = "aarch64", target_feature = "neon")
-    ));
-    const VECTORS: usize = if cfg!(all(target_arch = "aarch64", target_feature = "neon")) {
+    const FUSED: bool = NEON || cfg!(all(target_feature = "sse2", target_feature = "fma"));
+    const VECTORS: usize = if NEON {
         8
     } else if cfg!(any(all(target_arch = "x86_64", target_feature = "sse2"), target_feature = "simd128")) {
         4
@@ -74,17 +74,20 @@ impl Simd for Baseline {
     }
     #[inline(always)]
     fn min(self, a: Quad, b: Quad) -> Quad {
-        // x86 takes its second operand where either is NaN, the others their first.
-        match cfg!(target_feature = "sse") {
-            true => per_quad!(f32x4::fast_min, a, b),
-            false => per_quad!(f32x4::fast_min, b, a),
+        // x86 takes its second operand where either is NaN or both are zeros, simd128 and plain
+        // floats their first; NEON gives NaN or the zero of its choice.
+        match (cfg!(target_feature = "sse"), NEON) {
+            (true, _) => per_quad!(f32x4::fast_min, a, b),
+            (_, true) => self.select_lt(a, b, a, b),
+            _ => per_quad!(f32x4::fast_min, b, a),
         }
     }
     #[inline(always)]
     fn max(self, a: Quad, b: Quad) -> Quad {
-        match cfg!(target_feature = "sse") {
-            true => per_quad!(f32x4::fast_max, a, b),
-            false => per_quad!(f32x4::fast_max, b, a),
+        match (cfg!(target_feature = "sse"), NEON) {
+            (true, _) => per_quad!(f32x4::fast_max, a, b),
+            (_, true) => self.select_lt(b, a, a, b),
+            _ => per_quad!(f32x4::fast_max, b, a),
         }
     }
     #[inline(always)]
