@@ -8,6 +8,7 @@ use criterion::{Criterion, Throughput};
 use picoformer::ModelFile;
 use picoformer::families::Family;
 use picoformer_benches::assert_near;
+use picoformer_core::config::Elements;
 use picoformer_core::{Capacity, Cpu, Line, Session};
 use std::hint::black_box;
 use std::path::Path;
@@ -24,7 +25,7 @@ fn fetched(name: &str, weights: &str, family: Family) -> Option<ModelFile> {
         }
     }
     if weights.exists() {
-        return Some(ModelFile::from_bytes(&family.convert(&weights).unwrap()).unwrap());
+        return Some(ModelFile::from_bytes(&family.convert(&weights, Elements::F32).unwrap()).unwrap());
     }
     eprintln!("\n!!! SKIPPED: {name} is NOT benched: neither {image:?} nor {weights:?} is there\n");
     None

@@ -5,7 +5,7 @@ use picoformer_core::{Cpu, Line};
 
 /// The sum of `lines`.
 pub fn read(cpu: Cpu, lines: &[Line]) -> f32 {
-    match cpu.name() {
+    match cpu.name().split('+').next().unwrap_or_default() {
         // SAFETY: a `Cpu` of this name exists only where the CPU has AVX-512F.
         #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
         "avx512" => unsafe { x86::avx512(lines) },

@@ -3,8 +3,8 @@
 //! ```text
 //! arena: | sources targets next_token | memory stream last | cross and own keys, values | scratch        |
 //!                                                                  attention:    | qkv attended … scores |
-//!                                                                  feed-forward: | hidden sublayer       |
-//!                                                                  output:       | logits                |
+//!                                                                  feed-forward: | hidden sublayer …     |
+//!                                                                  output:       | logits quantized      |
 //! ```
 
 use crate::buffers::buffers;
@@ -48,6 +48,8 @@ buffers! { plan;
         attended: floats(plan.rows().saturating_mul(plan.width())),
         /// A block of what the sublayer reads or gives: `[block × d_model]`.
         sublayer: floats(plan.block_rows() * plan.d_model()),
+        /// A block of rows in eight bits, where a projection wants them.
+        quantized: lines(plan.quantized_attention()),
         /// One source's packed keys.
         keys: lines(plan.key_lines(plan.capacity().source)),
         /// One source's packed values.
@@ -64,6 +66,8 @@ buffers! { plan;
         hidden: floats(plan.block_rows() * plan.config().d_ff as u64),
         /// A block of what the sublayer reads or gives: `[block × d_model]`.
         sublayer: floats(plan.block_rows() * plan.d_model()),
+        /// A block of rows in eight bits.
+        quantized: lines(plan.quantized_feed_forward()),
     }
 }
 
@@ -72,6 +76,8 @@ buffers! { plan;
     OutputBuffers {
         /// Scores of the next token: `[rows × target_vocab]`, of a batch's last rows or some of a chunk's.
         logits: floats(plan.logits()),
+        /// The rows in eight bits.
+        quantized: lines(plan.quantized_output()),
     }
 }
 

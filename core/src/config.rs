@@ -61,6 +61,16 @@ choices! {
         /// A linear layer of its own.
         Separate = 2,
     }
+    /// How weights are stored.
+    Element {
+        /// As 32-bit floats.
+        F32 = 0,
+        /// In eight bits, with a scale for each output row; products are of whole numbers.
+        Int8 = 1,
+        /// In eight bits, with a scale for each output row and 64 steps of its depth: closer, and
+        /// a sixteenth larger.
+        Int8By64 = 2,
+    }
     /// What makes one vector of a text from its tokens' vectors.
     Pooling {
         /// Nothing: the vectors stay one a token.
@@ -69,6 +79,55 @@ choices! {
         Mean = 1,
         /// The first token's vector.
         First = 2,
+    }
+}
+
+/// How the weights of each kind of tensor are stored. Biases, norms and learned positions
+/// are always 32-bit floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// The tables of tokens (and the output projection that is tied to one).
+    pub tokens: Element,
+    /// The projections of attention.
+    pub attention: Element,
+    /// The feed-forward layers.
+    pub feed_forward: Element,
+    /// The output projection of its own.
+    pub output: Element,
+}
+
+impl Elements {
+    /// Floats everywhere.
+    pub const F32: Self = Elements::all(Element::F32);
+
+    /// The same for all.
+    pub const fn all(element: Element) -> Self {
+        Elements { tokens: element, attention: element, feed_forward: element, output: element }
+    }
+
+    const fn to_word(self) -> u32 {
+        self.tokens as u32
+            | (self.attention as u32) << 4
+            | (self.feed_forward as u32) << 8
+            | (self.output as u32) << 12
+    }
+
+    fn from_word(word: u32) -> Option<Self> {
+        let element = |at: u32| Element::from_u32(word >> at & 15);
+        let (tokens, attention) = (element(0)?, element(4)?);
+        let (feed_forward, output) = (element(8)?, element(12)?);
+        (word >> 16 == 0).then_some(Elements { tokens, attention, feed_forward, output })
+    }
+}
+
+impl Element {
+    /// Steps of the depth that share a scale in a row of `depth`: 0 is all of them; `None` for floats.
+    pub const fn group(self) -> Option<usize> {
+        match self {
+            Element::F32 => None,
+            Element::Int8 => Some(0),
+            Element::Int8By64 => Some(64),
+        }
     }
 }
 
@@ -131,6 +190,8 @@ pub struct Config {
     pub begin: u32,
     /// The token that ends a generated text.
     pub end: u32,
+    /// How the weights are stored.
+    pub elements: Elements,
 }
 
 /// Words of a configuration in an image.
@@ -175,6 +236,7 @@ impl Config {
         unit_length: false,
         begin: 1,
         end: 2,
+        elements: Elements::F32,
     };
 
     /// Whether there is an encoder.
@@ -219,7 +281,7 @@ impl Config {
             c.unit_length as u32,
             c.begin,
             c.end,
-            0, // Reserved.
+            c.elements.to_word(),
         ]
     }
 
@@ -270,10 +332,8 @@ impl Config {
             unit_length: flag(next())?,
             begin: next()?,
             end: next()?,
+            elements: Elements::from_word(next()?)?,
         };
-        if next()? != 0 {
-            return None;
-        }
         Some(config)
     }
 }

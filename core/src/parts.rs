@@ -2,6 +2,7 @@
 //! the blob come from the same lines, so they cannot disagree.
 
 use crate::Line;
+use crate::config::Element;
 use heapless::String;
 
 /// Where a tensor belongs: `encoder.0.self_attention.output`.
@@ -20,6 +21,8 @@ pub enum Tensor {
         bias: bool,
         /// How heads lie in it.
         heads: HeadAxis,
+        /// How its weights are stored: see [`crate::kernels::pack`].
+        element: Element,
     },
     /// A table of `rows` vectors, each starting on a line; in panels if it is
     /// also the output projection.
@@ -30,6 +33,8 @@ pub enum Tensor {
         d_model: usize,
         /// Whether it lies in panels.
         tied: bool,
+        /// How its weights are stored: see [`crate::nn::Table`].
+        element: Element,
     },
     /// A normalisation: gamma, then beta if there is one.
     Norm {

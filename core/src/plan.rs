@@ -4,11 +4,12 @@
 //! (the weights have the length) → [`crate::Session`] (the arena is big enough).
 
 use crate::arena::{AttentionBuffers, Buffers, FeedForwardBuffers, OutputBuffers};
-use crate::config::{NormKind, Output, Positions, Stack};
+use crate::config::{Element, NormKind, Output, Positions, Stack};
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::Heads;
+use crate::kernels::int8::DEEPEST;
 use crate::nn::Transformer;
-use crate::nn::linear::{attention_width, heads};
+use crate::nn::linear::{Panels, attention_width, heads};
 use crate::{Config, Error, Line};
 
 /// Rows that the feed-forward layer and the projections work on at a time.
@@ -89,6 +90,9 @@ impl Plan {
             c.has_decoder() || matches!(c.output, Output::None), "an output projection needs a decoder: an encoder has Output::None";
             !c.has_decoder() || (c.begin < c.target_vocab && c.end < c.target_vocab), "begin and end must be tokens of the target";
             matches!(c.norm, NormKind::Layer | NormKind::Rms), "norm";
+            deep_enough(c.elements.attention, larger(c.d_model as u64, attention_width(c) as u64)), "eight-bit attention needs a d_model of at most 2^15";
+            deep_enough(c.elements.feed_forward, larger(c.d_model as u64, c.d_ff as u64)), "eight-bit feed-forward layers need a d_model and d_ff of at most 2^15";
+            deep_enough(c.elements.output, c.d_model as u64) && deep_enough(c.elements.tokens, c.d_model as u64), "eight-bit tokens and output need a d_model of at most 2^15";
         }
         let weights = Transformer::lines(c);
         check! { weights <= LARGEST, "the weights are larger than the address space"; }
@@ -261,11 +265,29 @@ impl Plan {
         matches!(self.config.stack, Stack::EncoderDecoder)
     }
     pub(crate) const fn scratch(&self) -> u64 {
-        const fn larger(a: u64, b: u64) -> u64 {
-            if a > b { a } else { b }
-        }
         let layers = larger(AttentionBuffers::size(self), FeedForwardBuffers::size(self));
         larger(layers, OutputBuffers::size(self))
+    }
+    /// Lines of a block's rows in eight bits, for the projections of attention.
+    pub(crate) const fn quantized_attention(&self) -> u64 {
+        let element = self.config.elements.attention;
+        let deepest = larger(self.d_model(), self.width()) as usize;
+        Panels::quantized(self.block_rows(), deepest, element)
+    }
+    /// The same for the feed-forward layer.
+    pub(crate) const fn quantized_feed_forward(&self) -> u64 {
+        let element = self.config.elements.feed_forward;
+        let deepest = larger(self.d_model(), self.config.d_ff as u64) as usize;
+        Panels::quantized(self.block_rows(), deepest, element)
+    }
+    /// The same for the rows whose scores are there at once.
+    pub(crate) const fn quantized_output(&self) -> u64 {
+        let element = match self.config.output {
+            Output::None => return 0,
+            Output::Tied => self.config.elements.tokens,
+            Output::Separate => self.config.elements.output,
+        };
+        Panels::quantized(self.logits_rows(), self.config.d_model as usize, element)
     }
     /// Rows whose scores are there at once: a batch's, or some of a chunk's, for which the
     /// output projection is read together.
@@ -281,6 +303,15 @@ impl Plan {
             _ => self.logits_rows().saturating_mul(self.config.target_vocab as u64),
         }
     }
+}
+
+const fn larger(a: u64, b: u64) -> u64 {
+    if a > b { a } else { b }
+}
+
+/// Whether a product of this depth is possible.
+const fn deep_enough(element: Element, depth: u64) -> bool {
+    matches!(element, Element::F32) || depth <= DEEPEST as u64
 }
 
 /// Lines that fit in the address space.

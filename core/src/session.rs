@@ -3,9 +3,11 @@
 mod source;
 mod target;
 
-use crate::arena::{Buffers, Workspace};
-use crate::kernels::embedding::argmax;
-use crate::nn::{Caches, Sequence};
+use crate::arena::{Buffers, OutputBuffers, Workspace};
+use crate::kernels::activation::Activation;
+use crate::kernels::embedding::{argmax, nearest_int8};
+use crate::nn::embedding::Vectors;
+use crate::nn::{Caches, Linear, Sequence};
 use crate::{Cpu, Error, Line, Model, Plan, Threads, Workers};
 
 /// A batch of sequences in progress.
@@ -87,13 +89,15 @@ impl<'w, 'a> Session<'w, 'a> {
             true => transformer.target_embedding().tokens,
             false => transformer.source_tokens,
         };
-        if !tokens.tied {
-            return Ok(self.workers.cpu.nearest(tokens.lines, tokens.rows, d_model, x)?.0);
+        match tokens.vectors {
+            Vectors::F32(lines) => return Ok(self.workers.cpu.nearest(lines, tokens.rows, d_model, x)?.0),
+            Vectors::Int8(table) => return Ok(nearest_int8(&table, tokens.rows, x).0),
+            Vectors::Tied(_) => {}
         }
-        let logits = Workspace::new(plan, self.buffers.scratch)?.output()?.logits;
+        let OutputBuffers { logits, quantized } = Workspace::new(plan, self.buffers.scratch)?.output()?;
         let logits = logits.get_mut(..tokens.rows).ok_or(Error::Shape { need: tokens.rows })?;
-        let identity = crate::kernels::activation::Activation::Identity;
-        self.workers.matmul(x, d_model, tokens.lines, &[], identity, logits, tokens.rows)?;
+        let projection = Linear { cols: tokens.rows, depth: d_model, weights: tokens.panels(), bias: &[] };
+        projection.forward(self.workers, x, Activation::Identity, quantized, logits)?;
         Ok(argmax(logits))
     }
 }

@@ -7,7 +7,8 @@
 
 use crate::source::Source;
 use anyhow::{Context, Result, bail, ensure};
-use picoformer_core::kernels::pack::pack_linear;
+use picoformer_core::config::Element;
+use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, pack_table_int8};
 use picoformer_core::parts::{HeadAxis, Tensor};
 use picoformer_core::{Config, Line, Plan, image, model};
 
@@ -68,26 +69,28 @@ fn fill_tensor(
     out: &mut [Line],
 ) -> Result<()> {
     match tensor {
-        Tensor::Linear { cols, depth, bias, heads } => {
-            let panels = cols.div_ceil(16) * depth;
+        Tensor::Linear { cols, depth, bias, heads, element } => {
+            let (weights, shift) = out.split_at_mut(out.len() - if bias { cols.div_ceil(16) } else { 0 });
             let (rows_in, depth_in) =
                 (narrow(config, heads, cols, true), narrow(config, heads, depth, false));
             let weight = stack(config, source, theirs, "weight", rows_in, depth_in)?;
             let weight = pad_heads(config, heads, weight, rows_in, depth_in);
-            pack_linear(&weight, cols, depth, &mut out[..panels]);
+            pack(element, &weight, cols, depth, weights);
             if bias {
                 let bias = stack(config, source, theirs, "bias", rows_in, 1)?;
                 let bias = match heads {
                     HeadAxis::Columns(_) => pad_heads(config, heads, bias, rows_in, 1),
                     _ => bias,
                 };
-                Line::floats_mut(&mut out[panels..])[..cols].copy_from_slice(&bias);
+                Line::floats_mut(shift)[..cols].copy_from_slice(&bias);
             }
         }
-        Tensor::Table { rows, d_model, tied } => {
+        Tensor::Table { rows, d_model, tied, element } => {
             let table = stack(config, source, theirs, "weight", rows, d_model)?;
             if tied {
-                pack_linear(&table, rows, d_model, out);
+                pack(element, &table, rows, d_model, out);
+            } else if element != Element::F32 {
+                pack_table_int8(&table, rows, d_model, out);
             } else {
                 let width = Line::count(d_model) * 16;
                 for (to, from) in Line::floats_mut(out).chunks_mut(width).zip(table.chunks(d_model)) {
@@ -110,6 +113,17 @@ fn fill_tensor(
         }
     }
     Ok(())
+}
+
+/// Packs a linear layer's weights as they are to be stored.
+fn pack(element: Element, weights: &[f32], cols: usize, depth: usize, out: &mut [Line]) {
+    match element.group() {
+        None => pack_linear(weights, cols, depth, out),
+        Some(group) => {
+            let (codes, scales) = out.split_at_mut(int8_lines(cols, depth, group).0);
+            pack_int8(weights, cols, depth, group, Line::codes_mut(codes), scales);
+        }
+    }
 }
 
 /// A padded axis as long as the model's own file has it.

@@ -6,7 +6,7 @@ use crate::convert::{self, Names};
 use crate::source::Source;
 use crate::vocab;
 use anyhow::{Context, Result, ensure};
-use picoformer_core::config::{Output, Pooling, Positions, Stack};
+use picoformer_core::config::{Elements, Output, Pooling, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::tokenize::{ADD_END, BY_WORD, LOWER, SPACED, Specials};
 use picoformer_core::{Config, Plan};
@@ -36,8 +36,9 @@ impl Family {
         ("torch", Family::Torch),
     ];
 
-    /// The image of the model in `input`, a weight file whose vocabulary lies beside it.
-    pub fn convert(self, input: &Path) -> Result<Vec<u8>> {
+    /// The image of the model in `input`, a weight file whose vocabulary lies beside it, with its
+    /// weights stored as `elements`.
+    pub fn convert(self, input: &Path, elements: Elements) -> Result<Vec<u8>> {
         let source = Source::open(input)?;
         let folder = input.parent().unwrap_or(Path::new(""));
         // Told by a tensor of its own, before the files beside it are looked for.
@@ -59,10 +60,10 @@ impl Family {
             input.display()
         );
         match self {
-            Family::G2p => g2p(&source, folder),
-            Family::Bert => bert(&source, folder),
-            Family::Ruaccent => torch::ruaccent(&source, folder),
-            Family::Torch => torch::transformer(&source, folder),
+            Family::G2p => g2p(&source, folder, elements),
+            Family::Bert => bert(&source, folder, elements),
+            Family::Ruaccent => torch::ruaccent(&source, folder, elements),
+            Family::Torch => torch::transformer(&source, folder, elements),
         }
     }
 }
@@ -119,7 +120,7 @@ pub const BERT: &Names = &[
     ("encoder.*.norm2", &["encoder.layer.*.output.LayerNorm.?"]),
 ];
 
-fn g2p(source: &Source, folder: &Path) -> Result<Vec<u8>> {
+fn g2p(source: &Source, folder: &Path, elements: Elements) -> Result<Vec<u8>> {
     let vocab = json(&folder.join("vocab.json"))?;
     let symbols = |key: &str| -> Result<Vec<String>> {
         let list = vocab[key].as_array().with_context(|| format!("vocab.json: no list {key:?}"))?;
@@ -140,6 +141,7 @@ fn g2p(source: &Source, folder: &Path) -> Result<Vec<u8>> {
         target_context: 64,
         begin: number(&vocab, "bos")?,
         end: number(&vocab, "eos")?,
+        elements,
         ..Config::PAPER
     };
     let blob = convert::weights(&Plan::new(config)?, source, G2P)?;
@@ -149,7 +151,7 @@ fn g2p(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     Ok(convert::image(&config, "English spelling to phonemes", &blob, &source, &target))
 }
 
-fn bert(source: &Source, folder: &Path) -> Result<Vec<u8>> {
+fn bert(source: &Source, folder: &Path, elements: Elements) -> Result<Vec<u8>> {
     let json = json(&folder.join("config.json"))?;
     let path = folder.join("vocab.txt");
     let text = std::fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
@@ -178,6 +180,7 @@ fn bert(source: &Source, folder: &Path) -> Result<Vec<u8>> {
         unit_length: true,
         begin: 0,
         end: 0,
+        elements,
         ..Config::PAPER
     };
     ensure!(

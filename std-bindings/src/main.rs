@@ -52,6 +52,9 @@ enum Command {
         input: PathBuf,
         /// The image to write.
         out: PathBuf,
+        /// How the weights are stored.
+        #[arg(long, value_enum, default_value = "f32")]
+        weights: commands::convert::Weights,
     },
     /// Describe an image: configuration, tensors, sizes, checksum.
     Inspect {
@@ -108,7 +111,9 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Run { model, json, text } => commands::run::run(model.as_deref(), json, text),
         Command::Similarity { model, json, a, b } => commands::similarity::similarity(&model, json, &a, &b),
-        Command::Convert { family, input, out } => commands::convert::convert(&family, &input, &out),
+        Command::Convert { family, input, out, weights } => {
+            commands::convert::convert(&family, &input, &out, weights)
+        }
         Command::Inspect { file, json } => commands::inspect::inspect(file.as_deref(), json),
         Command::Plan { file, batch, source, target, json } => {
             commands::plan::plan(file.as_deref(), batch, source, target, json)

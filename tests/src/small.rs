@@ -1,8 +1,9 @@
 //! Small models with fixed pseudo-random weights, for properties that no trained
 //! model is needed for.
 
-use picoformer_core::config::{Config, NormKind, NormPlace, Output, Positions, Stack};
+use picoformer_core::config::{Config, Element, Elements, NormKind, NormPlace, Output, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
+use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_table_int8};
 use picoformer_core::parts::Tensor;
 use picoformer_core::{Line, Plan, model};
 
@@ -11,11 +12,29 @@ pub fn weights(plan: &Plan, seed: u32) -> Vec<Line> {
     let mut blob = vec![Line::ZERO; plan.weights()];
     let mut at = 0;
     model::describe(plan, &mut |_, tensor, lines| {
-        let floats = Line::floats_mut(&mut blob[at..at + lines]);
-        let random = crate::numbers(seed ^ at as u32, floats.len());
+        let small = |count: usize, scale: f32| -> Vec<f32> {
+            crate::numbers(seed ^ count as u32, count).iter().map(|x| x * scale).collect()
+        };
+        let out = &mut blob[at..at + lines];
+        let random = crate::numbers(seed ^ at as u32, 16 * lines);
         at += lines;
         match tensor {
+            Tensor::Linear { cols, depth, bias, element, .. } if element != Element::F32 => {
+                let weights = small(cols * depth, 1.0 / (depth as f32).sqrt());
+                let (packed, shift) = out.split_at_mut(lines - if bias { cols.div_ceil(16) } else { 0 });
+                pack(element, &weights, cols, depth, packed);
+                let shift = Line::floats_mut(shift);
+                shift.iter_mut().zip(random).take(cols).for_each(|(x, r)| *x = 0.1 * r);
+            }
+            Tensor::Table { rows, d_model, tied, element } if element != Element::F32 => {
+                let table = small(rows * d_model, 0.2);
+                match tied {
+                    true => pack(element, &table, rows, d_model, out),
+                    false => pack_table_int8(&table, rows, d_model, out),
+                }
+            }
             Tensor::Linear { cols, depth, .. } => {
+                let floats = Line::floats_mut(out);
                 let panels = cols.div_ceil(16);
                 for (i, (x, r)) in floats.iter_mut().zip(random).enumerate() {
                     let (line, lane) = (i / 16, i % 16);
@@ -25,17 +44,25 @@ pub fn weights(plan: &Plan, seed: u32) -> Vec<Line> {
                 }
             }
             Tensor::Norm { d_model, .. } => {
+                let floats = Line::floats_mut(out);
                 let each = Line::count(d_model) * 16;
                 for (i, (x, r)) in floats.iter_mut().zip(random).enumerate() {
                     *x = 0.1 * r + if i < each { 1.0 } else { 0.0 };
                 }
             }
             Tensor::Table { .. } | Tensor::Bias { .. } => {
-                floats.iter_mut().zip(random).for_each(|(x, r)| *x = 0.2 * r);
+                Line::floats_mut(out).iter_mut().zip(random).for_each(|(x, r)| *x = 0.2 * r);
             }
         }
     });
     blob
+}
+
+/// Packs a linear layer's weights of eight bits.
+fn pack(element: Element, weights: &[f32], cols: usize, depth: usize, out: &mut [Line]) {
+    let group = element.group().expect("eight bits");
+    let (codes, scales) = out.split_at_mut(int8_lines(cols, depth, group).0);
+    pack_int8(weights, cols, depth, group, Line::codes_mut(codes), scales);
 }
 
 /// A small encoder–decoder of the paper's kind.
@@ -103,5 +130,18 @@ pub fn families() -> Vec<(&'static str, Config)> {
         heads: 3,
         ..PAPER
     };
-    vec![("paper", PAPER), ("bert", bert), ("gpt", gpt), ("shared and tied", shared), ("rms, pre-norm", rms)]
+    let int8 = Elements::all(Element::Int8);
+    let by_64 = Elements::all(Element::Int8By64);
+    vec![
+        ("paper", PAPER),
+        ("bert", bert),
+        ("gpt", gpt),
+        ("shared and tied", shared),
+        ("rms, pre-norm", rms),
+        ("paper in eight bits", Config { elements: int8, d_ff: 50, ..PAPER }),
+        ("bert in eight bits", Config { elements: by_64, d_model: 72, d_ff: 100, ..bert }),
+        ("gpt in eight bits", Config { elements: int8, ..gpt }),
+        ("shared and tied in eight bits", Config { elements: by_64, d_model: 80, ..shared }),
+        ("rms in eight bits", Config { elements: Elements { output: Element::F32, ..int8 }, ..rms }),
+    ]
 }

@@ -1,6 +1,6 @@
 //! One exact memory number before anything runs.
 
-use picoformer_core::config::{NormKind, NormPlace, Output, Pooling, Positions, Stack};
+use picoformer_core::config::{Element, Elements, NormKind, NormPlace, Output, Pooling, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::{Capacity, Config, Cpu, Error, Line, Model, Plan};
 use picoformer_tests::small;
@@ -11,7 +11,7 @@ prop_compose! {
         (stack, heads, head_size, d_ff, encoder_layers, decoder_layers) in (0..3u32, 1..4u32, 1..20u32, 1..40u32, 1..3u32, 1..3u32),
         (vocab, context, position, offset, norm, place) in (3..30u32, 1..12u32, 0..4u32, 0..3u32, 0..2u32, 0..2u32),
         flags in prop::array::uniform6(any::<bool>()),
-        (activation, output, pooling) in (0..4u32, 0..3u32, 0..3u32),
+        (activation, output, pooling, elements) in (0..4u32, 0..3u32, 0..3u32, prop::array::uniform4(0..3usize)),
     ) -> Config {
         let stack = [Stack::Encoder, Stack::Decoder, Stack::EncoderDecoder][stack as usize];
         let positions = [Positions::None, Positions::SinusoidalInterleaved, Positions::SinusoidalHalves, Positions::Learned][position as usize];
@@ -46,6 +46,10 @@ prop_compose! {
             unit_length: scaled,
             begin: 1,
             end: 2,
+            elements: {
+                let [tokens, attention, feed_forward, output] = elements.map(|e| [Element::F32, Element::Int8, Element::Int8By64][e]);
+                Elements { tokens, attention, feed_forward, output }
+            },
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use picoformer::ModelFile;
 use picoformer::families::Family;
+use picoformer_core::config::Elements;
 use picoformer_core::{Capacity, Cpu};
 use picoformer_tests::{assert_close, numbers};
 use safetensors::tensor::{Dtype, TensorView};
@@ -185,7 +186,7 @@ fn a_state_dictionary_of_pytorchs_transformer_scores_as_its_modules_do() {
     let weights = Weights::random(layers);
     for (pre, config) in [(false, r#"{"nhead": 3}"#), (true, r#"{"nhead": 3, "norm_first": true}"#)] {
         let folder = scratch(&format!("norm-first-{pre}"));
-        let image = Family::Torch.convert(&weights.write(&folder, config)).unwrap();
+        let image = Family::Torch.convert(&weights.write(&folder, config), Elements::F32).unwrap();
         let memory =
             weights.stack(weights.embed(&source, "src_tok_emb.embedding.weight"), None, layers.0, pre);
         let x = weights.embed(&target, "tgt_tok_emb.embedding.weight");
@@ -218,7 +219,9 @@ fn what_a_state_dictionary_lacks_or_has_otherwise_is_refused_by_name() {
     let folder = scratch("refused");
     let mut weights = Weights::random((1, 1));
     let refusal = |weights: &Weights, config: &str| {
-        let error = Family::Torch.convert(&weights.write(&folder, config)).expect_err("must be refused");
+        let error = Family::Torch
+            .convert(&weights.write(&folder, config), Elements::F32)
+            .expect_err("must be refused");
         format!("{error:#}")
     };
     assert!(refusal(&weights, "{}").contains("nhead"));

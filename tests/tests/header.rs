@@ -6,10 +6,14 @@ use picoformer_core::ffi;
 use picoformer_core::kernels::activation::Activation;
 use std::mem::offset_of;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The numbers that C expressions have, as the C compiler sees them.
 fn in_c(expressions: &[String]) -> Vec<i64> {
-    let folder = std::env::temp_dir().join(format!("picoformer-header-{}", std::process::id()));
+    // A folder for each call: tests run at the same time.
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
+    let folder = std::env::temp_dir().join(format!("picoformer-header-{}-{call}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a scratch folder");
     let print: String =
         expressions.iter().map(|e| format!("printf(\"%lld\\n\", (long long)({e}));\n")).collect();

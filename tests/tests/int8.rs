@@ -19,7 +19,7 @@ impl Packed {
     fn new(weights: &[f32], cols: usize, depth: usize, group: usize) -> Self {
         let (codes, scales) = int8_lines(cols, depth, group);
         let (mut codes, mut scales) = (vec![Line::ZERO; codes], vec![Line::ZERO; scales]);
-        pack_int8(weights, cols, depth, group, |_| 1.0, Line::codes_mut(&mut codes), &mut scales);
+        pack_int8(weights, cols, depth, group, Line::codes_mut(&mut codes), &mut scales);
         Packed { cols, depth, group, codes, scales }
     }
 

@@ -1,6 +1,7 @@
 //! A sequence's result has the same bits alone, in a batch, padded, in pieces, on every
 //! fused backend, and whatever the arena held before.
 
+use picoformer_core::config::Elements;
 use picoformer_core::{Capacity, Config, Cpu, Line, Model, Plan};
 use picoformer_tests::{numbers, small};
 
@@ -121,9 +122,11 @@ fn fused_backends_agree_to_the_bit_and_the_baseline_to_rounding() {
         for pair in all.get(1..).unwrap_or(&[]).windows(2) {
             assert_eq!(bits(&pair[0]), bits(&pair[1]), "{name}");
         }
+        // A number that the baseline rounds otherwise may become another code of eight bits.
+        let bound = if config.elements == Elements::F32 { 1e-4 } else { 3e-2 };
         for other in &all[1..] {
             for (x, y) in all[0].iter().flatten().zip(other.iter().flatten()) {
-                assert!((x - y).abs() <= 1e-4 * (1.0 + x.abs()), "{name}: {x} and {y}");
+                assert!((x - y).abs() <= bound * (1.0 + x.abs()), "{name}: {x} and {y}");
             }
         }
     }
@@ -138,19 +141,13 @@ fn an_embedding_is_nearest_to_itself() {
         for cpu in Cpu::all() {
             let mut session = model.session(&mut arena, cpu).unwrap();
             let transformer = model.transformer();
-            let run = picoformer_core::nn::Run {
-                workers: cpu.into(),
-                plan: model.plan(),
-                layer: 0,
-                watch: &mut (),
-            };
             let (embedding, vocab) = match config.has_decoder() {
                 true => (transformer.target_embedding(), config.target_vocab),
                 false => (transformer.source_embedding(), config.source_vocab),
             };
             let row = |token: u32| {
                 let mut row = vec![0.0; config.d_model as usize];
-                embedding.token(&run, token, 1.0, &mut row).unwrap();
+                embedding.tokens.vector(cpu.into(), token, 1.0, &mut row).unwrap();
                 row
             };
             // The plain loop's answer, in f64.

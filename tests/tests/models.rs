@@ -3,6 +3,7 @@
 
 use picoformer::families::Family;
 use picoformer::{ModelFile, Runner};
+use picoformer_core::config::Elements;
 use picoformer_core::{Capacity, Cpu, Image, Line, Session};
 use picoformer_tests::{downloaded, fixture};
 use serde_json::Value;
@@ -51,7 +52,7 @@ fn generate(session: &mut Session<'_, '_>) -> Vec<u32> {
 
 fn minilm() -> Option<ModelFile> {
     let path = downloaded("minilm/model.safetensors")?;
-    Some(ModelFile::from_bytes(&Family::Bert.convert(&path).unwrap()).unwrap())
+    Some(ModelFile::from_bytes(&Family::Bert.convert(&path, Elements::F32).unwrap()).unwrap())
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn minilm_gives_pytorchs_sentence_vectors_alone_and_to_the_same_bits_in_a_padded
 #[test]
 fn ruaccent_gives_pytorchs_letters_unpadded_and_padded() {
     let Some(path) = downloaded("ruaccent/acc_model.pt") else { return };
-    let file = ModelFile::from_bytes(&Family::Ruaccent.convert(&path).unwrap()).unwrap();
+    let file = ModelFile::from_bytes(&Family::Ruaccent.convert(&path, Elements::F32).unwrap()).unwrap();
     let reference = json("ruaccent_ref.json");
     for cpu in Cpu::all() {
         for run in reference.as_array().unwrap() {

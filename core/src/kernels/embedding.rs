@@ -1,6 +1,7 @@
 //! A token's vector, and the token nearest to a vector.
 
-use crate::line::{LANES, Line};
+use super::int8::{Int8, groups};
+use crate::line::{Codes, LANES, Line};
 use crate::simd::Simd;
 
 /// `out = table[token] * scale`, or `None` if the table has no such row.
@@ -39,6 +40,63 @@ pub fn embed_tied(panels: &[Line], token: u32, d_model: usize, scale: f32, out: 
         *x = line.0.get(lane)? * scale;
     }
     Some(())
+}
+
+/// A table of vectors in eight bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Int8Table<'w> {
+    /// `ceil(d_model / 64)` lines a vector: byte `i` of it is the code of feature `i`, plus 128.
+    pub codes: &'w [Codes],
+    /// A scale for each vector.
+    pub scales: &'w [Line],
+}
+
+/// `out = code · (scale of the row · scale)`, or `None` if the table has no such row;
+/// `out` tells `d_model`.
+pub fn embed_int8(table: &Int8Table<'_>, token: u32, scale: f32, out: &mut [f32]) -> Option<()> {
+    let lines = out.len().div_ceil(4 * LANES);
+    let row = table.codes.get((token as usize).checked_mul(lines)?..)?.get(..lines)?;
+    let scale = Line::floats(table.scales).get(token as usize)? * scale;
+    for (x, line) in out.chunks_mut(4 * LANES).zip(row) {
+        x.iter_mut().zip(line.0).for_each(|(x, code)| *x = (code as i32 - 128) as f32 * scale);
+    }
+    Some(())
+}
+
+/// [`embed_tied`] from panels in eight bits; `out` tells `d_model`.
+pub fn embed_tied_int8(w: &Int8<'_>, token: u32, scale: f32, out: &mut [f32]) -> Option<()> {
+    let (panel, lane) = (token as usize / LANES, token as usize % LANES);
+    let (quads, groups) = (out.len().div_ceil(4), groups(out.len(), w.group));
+    let codes = w.codes.get(panel.checked_mul(quads)?..)?.get(..quads)?;
+    let scales = w.scales.get(panel.checked_mul(groups)?..)?.get(..groups)?;
+    let steps = if groups == 1 { out.len() } else { w.group };
+    let groups = out.chunks_mut(steps.max(1)).zip(codes.chunks((steps / 4).max(1)));
+    // (One group of a depth that four does not divide has all the codes.)
+    let groups = groups.zip(scales);
+    for ((out, part), line) in groups {
+        let part = if scales.len() == 1 { codes } else { part };
+        let scale = line.0.get(lane)? * scale;
+        for (x, line) in out.chunks_mut(4).zip(part) {
+            let quad = line.0.get(4 * lane..)?;
+            x.iter_mut().zip(quad).for_each(|(x, code)| *x = (*code as i32 - 128) as f32 * scale);
+        }
+    }
+    Some(())
+}
+
+/// [`nearest`] in a table of eight bits, in plain order of the features.
+pub fn nearest_int8(table: &Int8Table<'_>, vocab: usize, x: &[f32]) -> (u32, f32) {
+    let mut best = (0, f32::NEG_INFINITY);
+    let lines = x.len().div_ceil(4 * LANES).max(1);
+    let scales = Line::floats(table.scales);
+    for (token, (row, scale)) in table.codes.chunks_exact(lines).zip(scales).take(vocab).enumerate() {
+        let codes = row.iter().flat_map(|line| line.0);
+        let score = scale * x.iter().zip(codes).map(|(x, code)| x * (code as i32 - 128) as f32).sum::<f32>();
+        if score > best.1 {
+            best = (token as u32, score);
+        }
+    }
+    best
 }
 
 /// The index of the largest number: the first of equals. NaN never wins, and of

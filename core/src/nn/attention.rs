@@ -24,9 +24,9 @@ parts! { c;
     /// Queries, keys and values as one product, and the projection of the heads' results.
     SelfAttention {
         /// `d_model` to three times all heads: query, key, value.
-        query_key_value: Linear(3 * attention_width(c), d_model(c), c.attention_bias, HeadAxis::Columns(3)),
+        query_key_value: Linear(3 * attention_width(c), d_model(c), c.attention_bias, HeadAxis::Columns(3), c.elements.attention),
         /// All heads to `d_model`.
-        output: Linear(d_model(c), attention_width(c), c.attention_bias, HeadAxis::Depth),
+        output: Linear(d_model(c), attention_width(c), c.attention_bias, HeadAxis::Depth, c.elements.attention),
     }
 }
 
@@ -34,11 +34,11 @@ parts! { c;
     /// Queries from the decoder; keys and values from the encoder, made once a source.
     CrossAttention {
         /// `d_model` to all heads.
-        query: Linear(cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(1)),
+        query: Linear(cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(1), c.elements.attention),
         /// `d_model` to twice all heads: key, value.
-        key_value: Linear(2 * cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(2)),
+        key_value: Linear(2 * cross(c, attention_width(c)), d_model(c), c.attention_bias && cross(c, 1) == 1, HeadAxis::Columns(2), c.elements.attention),
         /// All heads to `d_model`.
-        output: Linear(cross(c, d_model(c)), cross(c, attention_width(c)), c.attention_bias && cross(c, 1) == 1, HeadAxis::Depth),
+        output: Linear(cross(c, d_model(c)), cross(c, attention_width(c)), c.attention_bias && cross(c, 1) == 1, HeadAxis::Depth, c.elements.attention),
     }
 }
 
@@ -113,13 +113,14 @@ fn project_in(
     norm: &Norm<'_>,
     x: &[f32],
     sublayer: &mut [f32],
+    quantized: &mut [Line],
     out: &mut [f32],
 ) -> Result<(), Error> {
     let (block, place) = (run.plan.block(), run.plan.config().norm_place);
     let blocks = out.chunks_mut((block * linear.cols).max(1));
     for (x, out) in x.chunks((block * norm.d_model).max(1)).zip(blocks) {
         let input = norm.before(run.workers, place, x, sublayer)?;
-        linear.forward(run.workers, input, Activation::Identity, out)?;
+        linear.forward(run.workers, input, Activation::Identity, quantized, out)?;
     }
     Ok(())
 }
@@ -132,12 +133,13 @@ fn project_out(
     attended: &[f32],
     x: &mut [f32],
     sublayer: &mut [f32],
+    quantized: &mut [Line],
 ) -> Result<(), Error> {
     let (block, place) = (run.plan.block(), run.plan.config().norm_place);
     let blocks = attended.chunks((block * linear.depth).max(1));
     for (x, attended) in x.chunks_mut((block * norm.d_model).max(1)).zip(blocks) {
         let sublayer = super::part(sublayer, x.len())?;
-        linear.forward(run.workers, attended, Activation::Identity, sublayer)?;
+        linear.forward(run.workers, attended, Activation::Identity, quantized, sublayer)?;
         norm.after(run.workers, place, x, sublayer)?;
     }
     Ok(())
@@ -178,14 +180,14 @@ impl SelfAttention<'_> {
         cache: &mut KeyValues<'_>,
         buffers: AttentionBuffers<'_>,
     ) -> Result<(), Error> {
-        let AttentionBuffers { query_key_value, attended, sublayer, scores, .. } = buffers;
+        let AttentionBuffers { query_key_value, attended, sublayer, quantized, scores, .. } = buffers;
         let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
         let (stride, width) = (3 * heads.width(), heads.width());
         let rows = x.len().checked_div(d_model).unwrap_or(0);
         let query_key_value = super::part(query_key_value, rows * stride)?;
         let attended = super::part(attended, rows * width)?;
 
-        project_in(run, &self.query_key_value, norm, x, sublayer, query_key_value)?;
+        project_in(run, &self.query_key_value, norm, x, sublayer, quantized, query_key_value)?;
         for (i, s) in sequences.iter().enumerate() {
             let (row, rows, at) = (s.row as usize, s.rows as usize, s.at as usize);
             let query = query_key_value.get(row * stride..).unwrap_or_default();
@@ -202,7 +204,7 @@ impl SelfAttention<'_> {
             let out = attended.get_mut(row * width..(row + rows) * width).unwrap_or_default();
             attend(run, run.site(part, i), shape, query, cache, scores, out)?;
         }
-        project_out(run, &self.output, norm, attended, x, sublayer)
+        project_out(run, &self.output, norm, attended, x, sublayer, quantized)
     }
 }
 
@@ -220,7 +222,12 @@ impl CrossAttention<'_> {
         for (i, s) in sources.iter().enumerate() {
             let rows = memory.get(s.row as usize * d_model..).unwrap_or_default();
             let key_value = super::part(&mut *buffers.query_key_value, s.rows as usize * stride)?;
-            self.key_value.forward(run.workers, rows, Activation::Identity, key_value)?;
+            let block = run.plan.block();
+            let blocks = key_value.chunks_mut((block * stride).max(1));
+            for (x, key_value) in rows.chunks((block * d_model).max(1)).zip(blocks) {
+                let quantized = &mut *buffers.quantized;
+                self.key_value.forward(run.workers, x, Activation::Identity, quantized, key_value)?;
+            }
             cache.append(i, 0, key_value, stride, s.rows as usize);
         }
         Ok(())
@@ -237,14 +244,14 @@ impl CrossAttention<'_> {
         cache: &mut KeyValues<'_>,
         buffers: AttentionBuffers<'_>,
     ) -> Result<(), Error> {
-        let AttentionBuffers { query_key_value: query, attended, sublayer, scores, .. } = buffers;
+        let AttentionBuffers { query_key_value: query, attended, sublayer, quantized, scores, .. } = buffers;
         let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
         let width = heads.width();
         let rows = x.len().checked_div(d_model).unwrap_or(0);
         let query = super::part(query, rows * width)?;
         let attended = super::part(attended, rows * width)?;
 
-        project_in(run, &self.query, norm, x, sublayer, query)?;
+        project_in(run, &self.query, norm, x, sublayer, quantized, query)?;
         for (i, (target, source)) in targets.iter().zip(sources).enumerate() {
             let rows = target.row as usize * width..(target.row as usize + target.rows as usize) * width;
             let shape = AttentionShape {
@@ -260,6 +267,6 @@ impl CrossAttention<'_> {
             let out = attended.get_mut(rows).unwrap_or_default();
             attend(run, run.site("decoder.cross_attention", i), shape, query, cache, scores, out)?;
         }
-        project_out(run, &self.output, norm, attended, x, sublayer)
+        project_out(run, &self.output, norm, attended, x, sublayer, quantized)
     }
 }

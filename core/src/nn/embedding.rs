@@ -1,11 +1,13 @@
 //! Token and positional embedding, `E[token] * sqrt(d_model) + P[position]`
 //! (the paper, sections 3.4 and 3.5).
 
+use super::linear::Panels;
 use super::{Norm, Run};
-use crate::config::Positions;
+use crate::config::{Element, Positions};
+use crate::kernels::embedding::{Int8Table, embed_int8, embed_tied_int8};
 use crate::kernels::position::{Sinusoid, add_sinusoidal};
 use crate::parts::{Cut, Describe, Path, Tensor};
-use crate::{Error, Line};
+use crate::{Error, Line, Workers};
 
 /// A table of vectors, one a token or a position.
 #[derive(Clone, Copy, Debug)]
@@ -14,28 +16,80 @@ pub struct Table<'w> {
     pub rows: usize,
     /// Features of each.
     pub d_model: usize,
-    /// Whether it lies in panels, to be the output projection too.
-    pub tied: bool,
-    /// `rows` times `ceil(d_model / 16)` lines; tied: `ceil(rows / 16)` panels of `d_model` lines.
-    pub lines: &'w [Line],
+    /// The vectors, as they are stored.
+    pub vectors: Vectors<'w>,
+}
+
+/// The vectors of a table, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Vectors<'w> {
+    /// Each from a line on, `ceil(d_model / 16)` lines.
+    F32(&'w [Line]),
+    /// In eight bits.
+    Int8(Int8Table<'w>),
+    /// In panels, to be the output projection too.
+    Tied(Panels<'w>),
 }
 
 impl<'w> Table<'w> {
-    pub(crate) const fn lines(rows: usize, d_model: usize, tied: bool) -> u64 {
-        let (rows, d_model) = (rows as u64, d_model as u64);
-        match tied {
-            true => rows.div_ceil(16).saturating_mul(d_model),
-            false => d_model.div_ceil(16).saturating_mul(rows),
+    pub(crate) const fn lines(rows: usize, d_model: usize, tied: bool, element: Element) -> u64 {
+        match (tied, element) {
+            (true, _) => Panels::lines(rows, d_model, element),
+            (false, Element::F32) => (d_model.div_ceil(16) as u64).saturating_mul(rows as u64),
+            (false, _) => {
+                let codes = (d_model.div_ceil(64) as u64).saturating_mul(rows as u64);
+                codes.saturating_add(rows.div_ceil(16) as u64)
+            }
         }
     }
 
-    pub(crate) fn cut(blob: &mut Cut<'w>, rows: usize, d_model: usize, tied: bool) -> Self {
-        Table { rows, d_model, tied, lines: blob.take(Self::lines(rows, d_model, tied)) }
+    pub(crate) fn cut(blob: &mut Cut<'w>, rows: usize, d_model: usize, tied: bool, element: Element) -> Self {
+        let vectors = match (tied, element) {
+            (true, _) => Vectors::Tied(Panels::cut(blob, rows, d_model, element)),
+            (false, Element::F32) => Vectors::F32(blob.take(Self::lines(rows, d_model, tied, element))),
+            (false, _) => {
+                let codes = blob.take((d_model.div_ceil(64) as u64).saturating_mul(rows as u64));
+                let scales = blob.take(rows.div_ceil(16) as u64);
+                Vectors::Int8(Int8Table { codes: Line::codes(codes), scales })
+            }
+        };
+        Table { rows, d_model, vectors }
     }
 
-    pub(crate) fn describe(path: &Path, f: &mut Describe<'_>, rows: usize, d_model: usize, tied: bool) {
+    pub(crate) fn describe(
+        path: &Path,
+        f: &mut Describe<'_>,
+        rows: usize,
+        d_model: usize,
+        tied: bool,
+        element: Element,
+    ) {
         if rows != 0 {
-            f(path, Tensor::Table { rows, d_model, tied }, Self::lines(rows, d_model, tied) as usize);
+            let lines = Self::lines(rows, d_model, tied, element) as usize;
+            f(path, Tensor::Table { rows, d_model, tied, element }, lines);
+        }
+    }
+
+    /// The vectors as the output projection's weights; none unless they are tied.
+    pub fn panels(&self) -> Panels<'w> {
+        match self.vectors {
+            Vectors::Tied(panels) => panels,
+            _ => Panels::F32(&[]),
+        }
+    }
+
+    /// `out = vector · scale` of a token.
+    ///
+    /// Errors: [`Error::Token`], [`Error::Shape`].
+    pub fn vector(&self, workers: Workers<'_>, token: u32, scale: f32, out: &mut [f32]) -> Result<(), Error> {
+        let (cpu, d_model) = (workers.cpu, self.d_model);
+        let out = out.get_mut(..d_model).ok_or(Error::Shape { need: d_model })?;
+        let none = Error::Token { token, vocab: self.rows as u32 };
+        match self.vectors {
+            Vectors::F32(lines) => cpu.embed(lines, token, d_model, scale, out),
+            Vectors::Int8(table) => embed_int8(&table, token, scale, out).ok_or(none),
+            Vectors::Tied(Panels::F32(panels)) => cpu.embed_tied(panels, token, d_model, scale, out),
+            Vectors::Tied(Panels::Int8(weights)) => embed_tied_int8(&weights, token, scale, out).ok_or(none),
         }
     }
 }
@@ -57,7 +111,7 @@ impl Embedding<'_> {
         let (c, d_model) = (run.plan.config(), self.tokens.d_model);
         let scale = if c.scaled_embedding { libm::sqrtf(d_model as f32) } else { 1.0 };
         for (&token, row) in tokens.iter().zip(x.chunks_exact_mut(d_model.max(1))) {
-            self.token(run, token, scale, row)?;
+            self.tokens.vector(run.workers, token, scale, row)?;
         }
         match c.positions {
             Positions::None => {}
@@ -65,24 +119,17 @@ impl Embedding<'_> {
             Positions::SinusoidalHalves => add_sinusoidal(Sinusoid::Halves, first, x, d_model),
             Positions::Learned => {
                 let width = Line::count(d_model);
-                let table = self
-                    .positions
-                    .lines
-                    .chunks_exact(width.max(1))
-                    .skip(first.saturating_add(c.position_offset as usize));
+                let lines = match self.positions.vectors {
+                    Vectors::F32(lines) => lines,
+                    _ => &[],
+                };
+                let table =
+                    lines.chunks_exact(width.max(1)).skip(first.saturating_add(c.position_offset as usize));
                 for (row, position) in x.chunks_exact_mut(d_model.max(1)).zip(table) {
                     run.workers.cpu.add(row, Line::floats(position).get(..d_model).unwrap_or(&[]))?;
                 }
             }
         }
         self.norm.forward(run.workers, x, None)
-    }
-
-    /// One token's vector times `scale`, without its position.
-    pub fn token(&self, run: &Run<'_>, token: u32, scale: f32, row: &mut [f32]) -> Result<(), Error> {
-        match self.tokens.tied {
-            true => run.workers.cpu.embed_tied(self.tokens.lines, token, self.tokens.d_model, scale, row),
-            false => run.workers.cpu.embed(self.tokens.lines, token, self.tokens.d_model, scale, row),
-        }
     }
 }

@@ -11,9 +11,9 @@ parts! { c;
     /// Two linear layers with the activation between them.
     FeedForward {
         /// `d_model` to `d_ff`.
-        up: Linear(c.d_ff as usize, c.d_model as usize, c.feed_forward_bias, HeadAxis::None),
+        up: Linear(c.d_ff as usize, c.d_model as usize, c.feed_forward_bias, HeadAxis::None, c.elements.feed_forward),
         /// `d_ff` to `d_model`.
-        down: Linear(c.d_model as usize, c.d_ff as usize, c.feed_forward_bias, HeadAxis::None),
+        down: Linear(c.d_model as usize, c.d_ff as usize, c.feed_forward_bias, HeadAxis::None, c.elements.feed_forward),
     }
 }
 
@@ -27,15 +27,15 @@ impl FeedForward<'_> {
         norm: &Norm<'_>,
         buffers: FeedForwardBuffers<'_>,
     ) -> Result<(), Error> {
-        let FeedForwardBuffers { hidden, sublayer } = buffers;
+        let FeedForwardBuffers { hidden, sublayer, quantized } = buffers;
         let c = run.plan.config();
         for x in x.chunks_mut((run.plan.block() * self.up.depth).max(1)) {
             let rows = x.len().checked_div(self.up.depth).unwrap_or(0);
             let hidden = super::part(hidden, rows * self.up.cols)?;
             let input = norm.before(run.workers, c.norm_place, x, sublayer)?;
-            self.up.forward(run.workers, input, c.activation, hidden)?;
+            self.up.forward(run.workers, input, c.activation, quantized, hidden)?;
             let sublayer = super::part(sublayer, x.len())?;
-            self.down.forward(run.workers, hidden, Activation::Identity, sublayer)?;
+            self.down.forward(run.workers, hidden, Activation::Identity, quantized, sublayer)?;
             norm.after(run.workers, c.norm_place, x, sublayer)?;
         }
         Ok(())

@@ -1,9 +1,50 @@
 //! The linear layer, `y = act(x W^T + b)`, with its weights packed in panels.
 
+use crate::config::Element;
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::Heads;
+use crate::kernels::int8::{Int8, groups, row_lines};
 use crate::parts::{Cut, Describe, HeadAxis, Path, Tensor};
 use crate::{Config, Error, Line, Workers};
+
+/// The weights of a linear layer, as they are stored.
+#[derive(Clone, Copy, Debug)]
+pub enum Panels<'w> {
+    /// `ceil(cols / 16)` panels of `depth` lines: see [`pack_linear`](crate::kernels::pack::pack_linear).
+    F32(&'w [Line]),
+    /// In eight bits: see [`pack_int8`](crate::kernels::pack::pack_int8).
+    Int8(Int8<'w>),
+}
+
+impl<'w> Panels<'w> {
+    pub(crate) const fn lines(cols: usize, depth: usize, element: Element) -> u64 {
+        let panels = cols.div_ceil(16) as u64;
+        match element.group() {
+            None => panels.saturating_mul(depth as u64),
+            Some(group) => panels.saturating_mul(depth.div_ceil(4) as u64 + groups(depth, group) as u64),
+        }
+    }
+
+    pub(crate) fn cut(blob: &mut Cut<'w>, cols: usize, depth: usize, element: Element) -> Self {
+        let lines = Self::lines(cols, depth, element);
+        match element.group() {
+            None => Panels::F32(blob.take(lines)),
+            Some(group) => {
+                let codes = cols.div_ceil(16) as u64 * depth.div_ceil(4) as u64;
+                let (codes, scales) = (blob.take(codes), blob.take(lines.saturating_sub(codes)));
+                Panels::Int8(Int8 { codes: Line::codes(codes), scales, group })
+            }
+        }
+    }
+
+    /// Lines that the quantized form of `rows` rows takes: none for weights of floats.
+    pub(crate) const fn quantized(rows: u64, depth: usize, element: Element) -> u64 {
+        match element.group() {
+            None => 0,
+            Some(group) => rows.saturating_mul(row_lines(depth, group) as u64),
+        }
+    }
+}
 
 /// A linear layer over packed weights.
 #[derive(Clone, Copy, Debug)]
@@ -12,22 +53,29 @@ pub struct Linear<'w> {
     pub cols: usize,
     /// Input features.
     pub depth: usize,
-    /// `ceil(cols / 16)` panels of `depth` lines: see [`crate::kernels::pack`].
-    pub panels: &'w [Line],
+    /// The weights, `[cols × depth]`.
+    pub weights: Panels<'w>,
     /// `ceil(cols / 16)` lines, or none.
     pub bias: &'w [Line],
 }
 
 impl<'w> Linear<'w> {
-    pub(crate) const fn lines(cols: usize, depth: usize, bias: bool, _: HeadAxis) -> u64 {
-        let panels = cols.div_ceil(16) as u64;
-        panels.saturating_mul(depth as u64).saturating_add(if bias { panels } else { 0 })
+    pub(crate) const fn lines(cols: usize, depth: usize, bias: bool, _: HeadAxis, element: Element) -> u64 {
+        let bias = if bias { cols.div_ceil(16) as u64 } else { 0 };
+        Panels::lines(cols, depth, element).saturating_add(bias)
     }
 
-    pub(crate) fn cut(blob: &mut Cut<'w>, cols: usize, depth: usize, bias: bool, heads: HeadAxis) -> Self {
-        let panels = blob.take(Self::lines(cols, depth, false, heads));
+    pub(crate) fn cut(
+        blob: &mut Cut<'w>,
+        cols: usize,
+        depth: usize,
+        bias: bool,
+        _: HeadAxis,
+        element: Element,
+    ) -> Self {
+        let weights = Panels::cut(blob, cols, depth, element);
         let bias = blob.take(if bias { cols.div_ceil(16) as u64 } else { 0 });
-        Linear { cols, depth, panels, bias }
+        Linear { cols, depth, weights, bias }
     }
 
     pub(crate) fn describe(
@@ -37,22 +85,32 @@ impl<'w> Linear<'w> {
         depth: usize,
         bias: bool,
         heads: HeadAxis,
+        element: Element,
     ) {
         if cols != 0 {
-            let lines = Self::lines(cols, depth, bias, heads) as usize;
-            f(path, Tensor::Linear { cols, depth, bias, heads }, lines);
+            let lines = Self::lines(cols, depth, bias, heads, element) as usize;
+            f(path, Tensor::Linear { cols, depth, bias, heads, element }, lines);
         }
     }
 
-    /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.
+    /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows. For weights of
+    /// eight bits, `x` is quantized into `quantized`.
     pub fn forward(
         &self,
         workers: Workers<'_>,
         x: &[f32],
         activation: Activation,
+        quantized: &mut [Line],
         out: &mut [f32],
     ) -> Result<(), Error> {
-        workers.matmul(x, self.depth, self.panels, self.bias, activation, out, self.cols)
+        match self.weights {
+            Panels::F32(panels) => {
+                workers.matmul(x, self.depth, panels, self.bias, activation, out, self.cols)
+            }
+            Panels::Int8(weights) => {
+                workers.matmul_int8(x, self.depth, weights, self.bias, activation, quantized, out, self.cols)
+            }
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::embedding::{Embedding, Table};
 use super::linear::Linear;
 use super::{Decoder, Encoder, Norm, Run};
-use crate::config::{Output, Positions};
+use crate::config::{Element, Output, Positions};
 use crate::kernels::activation::Activation;
 use crate::parts::{Cut, Describe, HeadAxis, Path, Tensor, parts};
 use crate::{Config, Error, Line};
@@ -73,23 +73,23 @@ parts! { c;
     /// All weights of a model, as views in the order of the blob.
     Transformer {
         /// A vector a source token.
-        source_tokens: Table(token_rows(c, false), c.d_model as usize, tied(c, false)),
+        source_tokens: Table(token_rows(c, false), c.d_model as usize, tied(c, false), c.elements.tokens),
         /// A vector a source position, if learned.
-        source_positions: Table(position_rows(c, false), c.d_model as usize, false),
+        source_positions: Table(position_rows(c, false), c.d_model as usize, false, Element::F32),
         /// Normalises the source's embedding, if the model does that.
         source_norm: Norm(c, c.embedding_norm && c.has_encoder()),
         /// The encoder.
         encoder: Encoder(c),
         /// A vector a target token, unless shared.
-        target_tokens: Table(token_rows(c, true), c.d_model as usize, tied(c, true)),
+        target_tokens: Table(token_rows(c, true), c.d_model as usize, tied(c, true), c.elements.tokens),
         /// A vector a target position, if learned.
-        target_positions: Table(position_rows(c, true), c.d_model as usize, false),
+        target_positions: Table(position_rows(c, true), c.d_model as usize, false, Element::F32),
         /// Normalises the target's embedding, if the model does that.
         target_norm: Norm(c, c.embedding_norm && c.has_decoder()),
         /// The decoder.
         decoder: Decoder(c),
         /// Scores the next token, unless tied.
-        output: Linear(output_cols(c), c.d_model as usize, c.output_bias && output_cols(c) != 0, HeadAxis::None),
+        output: Linear(output_cols(c), c.d_model as usize, c.output_bias && output_cols(c) != 0, HeadAxis::None, c.elements.output),
         /// The bias of a tied output projection.
         output_bias: Bias(tied_bias_cols(c)),
     }
@@ -119,16 +119,22 @@ impl<'w> Transformer<'w> {
             Output::Tied if c.has_decoder() => Some(Linear {
                 cols: c.target_vocab as usize,
                 depth: c.d_model as usize,
-                panels: self.target_embedding().tokens.lines,
+                weights: self.target_embedding().tokens.panels(),
                 bias: self.output_bias.lines,
             }),
             _ => None,
         }
     }
 
-    /// `logits[rows × target_vocab]` of `x[rows × d_model]`.
-    pub fn logits(&self, run: &Run<'_>, x: &[f32], logits: &mut [f32]) -> Result<(), Error> {
+    /// `logits[rows × target_vocab]` of `x[rows × d_model]`; `quantized` as in [`Linear::forward`].
+    pub fn logits(
+        &self,
+        run: &Run<'_>,
+        x: &[f32],
+        quantized: &mut [Line],
+        logits: &mut [f32],
+    ) -> Result<(), Error> {
         let output = self.output_projection(run.plan.config()).ok_or(Error::Missing("output projection"))?;
-        output.forward(run.workers, x, Activation::Identity, logits)
+        output.forward(run.workers, x, Activation::Identity, quantized, logits)
     }
 }

@@ -1,7 +1,7 @@
 //! The targets of a session: decoding step by step, and greedy generation.
 
 use super::{Session, caches, check_tokens, rows, rows_mut};
-use crate::arena::Workspace;
+use crate::arena::{OutputBuffers, Workspace};
 use crate::kernels::embedding::argmax;
 use crate::nn::{Run, Sequence, Watch};
 use crate::{Error, Line};
@@ -54,7 +54,7 @@ impl Session<'_, '_> {
         let show = |targets: &[Sequence], x: &[f32], scratch: &mut [Line]| {
             let mut step = || {
                 let run = Run { workers, plan: &plan, layer: 0, watch: &mut () };
-                let all = Workspace::new(&plan, scratch)?.output()?.logits;
+                let OutputBuffers { logits: all, quantized } = Workspace::new(&plan, scratch)?.output()?;
                 let positions = |(i, t): (usize, &Sequence)| {
                     let at = t.at as usize;
                     (at..at + t.rows as usize).map(move |position| (i, position))
@@ -64,7 +64,7 @@ impl Session<'_, '_> {
                 for x in x.chunks(together.max(1)) {
                     let rows = x.len().checked_div(d_model).unwrap_or(0);
                     let logits = all.get_mut(..rows * vocab).unwrap_or_default();
-                    transformer.logits(&run, x, logits)?;
+                    transformer.logits(&run, x, quantized, logits)?;
                     for (logits, (i, position)) in logits.chunks_exact(vocab.max(1)).zip(&mut positions) {
                         each(i, position, logits);
                     }
@@ -234,9 +234,9 @@ impl Session<'_, '_> {
         let c = plan.config();
         let run = Run { workers: self.workers, plan, layer: 0, watch: &mut () };
         let x = self.buffers.last.get(..self.batch * c.d_model as usize).unwrap_or(&[]);
-        let logits = Workspace::new(plan, self.buffers.scratch)?.output()?.logits;
+        let OutputBuffers { logits, quantized } = Workspace::new(plan, self.buffers.scratch)?.output()?;
         let logits = logits.get_mut(..self.batch * c.target_vocab as usize).unwrap_or_default();
-        self.model.transformer().logits(&run, x, logits)?;
+        self.model.transformer().logits(&run, x, quantized, logits)?;
         Ok((logits, self.buffers.next_token, self.buffers.targets))
     }
 }

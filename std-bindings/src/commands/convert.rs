@@ -3,11 +3,34 @@
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use picoformer::ModelFile;
+use picoformer::core::config::{Element, Elements};
 use picoformer::families::Family;
 use std::path::Path;
 use std::time::Duration;
 
-pub(crate) fn convert(family: &str, input: &Path, out: &Path) -> Result<()> {
+/// `--weights`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub(crate) enum Weights {
+    /// 32-bit floats.
+    F32,
+    /// Eight bits, a scale a row.
+    Int8,
+    /// Eight bits, a scale for 64 numbers of a row.
+    #[value(name = "int8-64")]
+    Int8By64,
+}
+
+impl Weights {
+    fn elements(self) -> Elements {
+        match self {
+            Weights::F32 => Elements::F32,
+            Weights::Int8 => Elements::all(Element::Int8),
+            Weights::Int8By64 => Elements::all(Element::Int8By64),
+        }
+    }
+}
+
+pub(crate) fn convert(family: &str, input: &Path, out: &Path, weights: Weights) -> Result<()> {
     let names = Family::ALL.map(|(name, _)| name).join(", ");
     let (_, family) = Family::ALL
         .into_iter()
@@ -15,7 +38,7 @@ pub(crate) fn convert(family: &str, input: &Path, out: &Path) -> Result<()> {
         .with_context(|| format!("no family {family:?}: there are {names}"))?;
     let progress = ProgressBar::new_spinner().with_message(format!("packing {}", input.display()));
     progress.enable_steady_tick(Duration::from_millis(100));
-    let bytes = family.convert(input)?;
+    let bytes = family.convert(input, weights.elements())?;
     // What is written must open again.
     ModelFile::from_bytes(&bytes)?;
     // Written beside its place and moved there whole: a reader never sees half an image.

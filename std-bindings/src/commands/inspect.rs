@@ -1,7 +1,7 @@
 //! `picoformer inspect`: what an image holds.
 
 use anyhow::Result;
-use picoformer::core::config::Config;
+use picoformer::core::config::{Config, Element};
 use picoformer::core::parts::Tensor;
 use picoformer::core::tokenize::Tokenizer;
 use picoformer::core::{Line, model};
@@ -76,6 +76,7 @@ fn description(c: &Config) -> Map<String, Value> {
         "feed_forward_bias": c.feed_forward_bias, "output": format!("{:?}", c.output),
         "output_bias": c.output_bias, "pooling": format!("{:?}", c.pooling),
         "unit_length": c.unit_length, "begin": c.begin, "end": c.end,
+        "elements": format!("{:?}", c.elements),
     });
     match value {
         Value::Object(map) => map,
@@ -85,11 +86,11 @@ fn description(c: &Config) -> Map<String, Value> {
 
 fn json_of(tensor: Tensor) -> Value {
     match tensor {
-        Tensor::Linear { cols, depth, bias, .. } => {
-            json!({ "kind": "linear", "shape": [cols, depth], "bias": bias })
+        Tensor::Linear { cols, depth, bias, element, .. } => {
+            json!({ "kind": "linear", "shape": [cols, depth], "bias": bias, "weights": format!("{element:?}") })
         }
-        Tensor::Table { rows, d_model, tied } => {
-            json!({ "kind": "table", "shape": [rows, d_model], "tied": tied })
+        Tensor::Table { rows, d_model, tied, element } => {
+            json!({ "kind": "table", "shape": [rows, d_model], "tied": tied, "weights": format!("{element:?}") })
         }
         Tensor::Norm { d_model, beta } => json!({ "kind": "norm", "shape": [d_model], "shift": beta }),
         Tensor::Bias { cols } => json!({ "kind": "bias", "shape": [cols] }),
@@ -98,13 +99,22 @@ fn json_of(tensor: Tensor) -> Value {
 
 fn shape(tensor: Tensor) -> String {
     match tensor {
-        Tensor::Linear { cols, depth, bias, .. } => {
-            format!("linear {cols} × {depth}{}", if bias { " + bias" } else { "" })
+        Tensor::Linear { cols, depth, bias, element, .. } => {
+            format!("linear {cols} × {depth}{}{}", if bias { " + bias" } else { "" }, stored(element))
         }
-        Tensor::Table { rows, d_model, tied } => {
-            format!("table {rows} × {d_model}{}", if tied { ", tied" } else { "" })
+        Tensor::Table { rows, d_model, tied, element } => {
+            format!("table {rows} × {d_model}{}{}", if tied { ", tied" } else { "" }, stored(element))
         }
         Tensor::Norm { d_model, beta } => format!("norm {d_model}{}", if beta { " + shift" } else { "" }),
         Tensor::Bias { cols } => format!("bias {cols}"),
+    }
+}
+
+/// How weights are stored, if not as floats.
+fn stored(element: Element) -> &'static str {
+    match element {
+        Element::F32 => "",
+        Element::Int8 => ", int8",
+        Element::Int8By64 => ", int8 by 64",
     }
 }

@@ -18,7 +18,7 @@ use crate::convert::{self, Names};
 use crate::source::Source;
 use crate::vocab;
 use anyhow::{Context, Result, ensure};
-use picoformer_core::config::NormPlace;
+use picoformer_core::config::{Elements, NormPlace};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::position::{Sinusoid, add_sinusoidal};
 use picoformer_core::tokenize::{ADD_BEGIN, ADD_END, Specials};
@@ -90,7 +90,7 @@ fn config(source: &Source, embedding: &str) -> Result<Config> {
 }
 
 /// The image of the tutorial's translator. It has no tokenizers: a state dictionary knows none.
-pub(super) fn transformer(source: &Source, folder: &Path) -> Result<Vec<u8>> {
+pub(super) fn transformer(source: &Source, folder: &Path, elements: Elements) -> Result<Vec<u8>> {
     let json = json(&folder.join("config.json"))?;
     let rows = |name: &str| source.shape(name).and_then(|s| s.first()).map(|&n| n as u32);
     let or = |key: &str, default: u32| match json[key] {
@@ -100,6 +100,7 @@ pub(super) fn transformer(source: &Source, folder: &Path) -> Result<Vec<u8>> {
     let told = config(source, "src_tok_emb.embedding.weight")?;
     let context = rows(POSITIONS).unwrap_or(512);
     let config = Config {
+        elements,
         heads: number(&json, "nhead")?,
         target_vocab: rows("tgt_tok_emb.embedding.weight")
             .context("no tensor tgt_tok_emb.embedding.weight")?,
@@ -137,7 +138,7 @@ fn check_positions(source: &Source, d_model: usize) -> Result<()> {
 }
 
 /// The image of the Russian stress model.
-pub(super) fn ruaccent(source: &Source, folder: &Path) -> Result<Vec<u8>> {
+pub(super) fn ruaccent(source: &Source, folder: &Path, elements: Elements) -> Result<Vec<u8>> {
     let vocab = json(&folder.join("vocab.json"))?;
     let map = vocab.as_object().context("vocab.json: it should be an object of characters and ids")?;
     let mut characters = vec![String::new(); map.len()];
@@ -146,7 +147,7 @@ pub(super) fn ruaccent(source: &Source, folder: &Path) -> Result<Vec<u8>> {
         let slot = characters.get_mut(id).with_context(|| format!("vocab.json: the id of {character:?}"))?;
         *slot = character.clone();
     }
-    let config = Config { shared_embedding: true, ..config(source, "embed.char_embed.weight")? };
+    let config = Config { shared_embedding: true, elements, ..config(source, "embed.char_embed.weight")? };
     ensure!(
         config.source_vocab as usize == characters.len(),
         "vocab.json has {} characters, not {}",

@@ -7,7 +7,7 @@ use picoformer_core::Cpu;
 /// about half a millisecond. `None` where there is no such loop.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub fn peak(cpu: Cpu) -> Option<f64> {
-    let chains: fn(u64) -> f64 = match cpu.name() {
+    let chains: fn(u64) -> f64 = match cpu.name().split('+').next().unwrap_or_default() {
         "baseline" => x86::baseline,
         // SAFETY: a `Cpu` of this name exists only where the CPU has AVX2 and FMA.
         "avx2" => |steps| unsafe { x86::avx2(steps) },
@@ -34,7 +34,7 @@ pub fn peak(_: Cpu) -> Option<f64> {
 /// can reach at best. `None` where there is no such loop.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub fn fed(cpu: Cpu) -> Option<f64> {
-    let tile: fn(u64) -> f64 = match cpu.name() {
+    let tile: fn(u64) -> f64 = match cpu.name().split('+').next().unwrap_or_default() {
         // SAFETY: as in `peak`.
         "avx2" => |steps| unsafe { x86::fed_avx2(steps) },
         // SAFETY: as in `peak`.
