@@ -99,7 +99,7 @@ macro_rules! avx512 {
     };
 }
 
-backend!(BASELINE, "baseline", Baseline);
+backend!(BASELINE, "baseline", Baseline::NEW);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 backend!(AVX2, "avx2", avx2!(), "avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]

@@ -181,12 +181,14 @@ impl Simd for Avx2 {
         self.mul(self.mul(x, per_pair!(pow2, half)), per_pair!(pow2, rest))
     }
     #[inline(always)]
-    fn sum(self, v: Pair) -> f32 {
+    fn sum(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `per_pair`.
         unsafe { sum(_mm256_add_ps(v.0, v.1)) }
     }
     #[inline(always)]
-    fn largest(self, v: Pair) -> f32 {
+    fn largest(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `per_pair`.
         unsafe { largest(_mm256_max_ps(v.0, v.1)) }
     }

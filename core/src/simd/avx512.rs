@@ -100,7 +100,8 @@ impl Simd for Avx512 {
         instruction!(_mm512_scalef_ps(x, n))
     }
     #[inline(always)]
-    fn sum(self, v: __m512) -> f32 {
+    fn sum(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `instruction`; AVX-512F includes AVX2.
         unsafe {
             let (low, high) = halves(v);
@@ -108,7 +109,8 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn largest(self, v: __m512) -> f32 {
+    fn largest(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `sum`.
         unsafe {
             let (low, high) = halves(v);
