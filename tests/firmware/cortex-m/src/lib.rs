@@ -2,7 +2,19 @@
 
 #![no_std]
 
+#[cfg(model_fits)]
+pub mod model;
+
 use cortex_m_semihosting::{debug, hprintln};
+
+/// The clock of the core and of its timer.
+pub const CLOCK_MHZ: u64 = match u64::from_str_radix(env!("CLOCK_MHZ"), 10) {
+    Ok(clock) => clock,
+    Err(_) => panic!("build.rs sets it"),
+};
+
+/// Whether the board has more than 128 KiB of RAM.
+pub const LARGE: bool = cfg!(large);
 
 /// Ends the emulator: exit code 0, or 1.
 pub fn exit(ok: bool) -> ! {
