@@ -158,7 +158,7 @@ macro_rules! avx512_vnni {
     };
 }
 
-backend!(BASELINE, c"baseline", Baseline, Baseline);
+backend!(BASELINE, c"baseline", Baseline::NEW, Baseline::NEW);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 backend!(AVX2, c"avx2", avx2!(), avx2!(), "avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]

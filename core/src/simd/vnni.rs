@@ -63,7 +63,7 @@ impl Dot for Avx512Vnni {
         }
     }
     #[inline(always)]
-    fn sums(self, sums: __m512i) -> __m512 {
+    fn sums(self, _: Avx512, sums: __m512i) -> __m512 {
         // SAFETY: as in `start`.
         unsafe { _mm512_cvtepi32_ps(sums) }
     }
@@ -95,7 +95,7 @@ impl Dot for AvxVnni {
         }
     }
     #[inline(always)]
-    fn sums(self, sums: Sums) -> Pair {
-        self.0.sums(sums)
+    fn sums(self, s: Avx2, sums: Sums) -> Pair {
+        self.0.sums(s, sums)
     }
 }

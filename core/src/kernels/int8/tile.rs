@@ -2,7 +2,7 @@
 
 use super::{QUAD, groups};
 use crate::kernels::tile::Sums;
-use crate::line::{Codes, Line};
+use crate::line::{Codes, LANES, Line};
 use crate::simd::{Dot, Simd};
 
 /// What a tile multiplies.
@@ -100,7 +100,7 @@ fn tile_of<D: Dot, const R: usize, const P: usize>(d: D, tile: &Tile<'_>, mut si
         let (Some(panel), Some(scale)) = (panel, scale) else { return };
         (panels[J], scales[J]) = (panel, scale);
     });
-    let mut total = [[s.splat(0.0); P]; R];
+    let mut total = [[[0.0; LANES]; P]; R];
     for g in 0..groups {
         let (from, to) = (g * group, ((g + 1) * group).min(quads));
         let (whole, ones) = ((to - from) / STEPS, (to - from) % STEPS);
@@ -139,13 +139,24 @@ fn tile_of<D: Dot, const R: usize, const P: usize>(d: D, tile: &Tile<'_>, mut si
         }
         unroll!(I < R {
             let Some(scale) = rows[I].get(quads + g) else { return };
-            let scale = s.splat(f32::from_bits(*scale));
+            let scale = f32::from_bits(*scale);
             unroll!(J < P {
                 let Some(columns) = scales[J].get(g) else { return };
-                let product = s.mul(s.mul(d.sums(sums[I][J]), s.load(&columns.0)), scale);
-                total[I][J] = s.add(total[I][J], product);
+                for part in 0..<D::Floats as Simd>::PARTS {
+                    let s = s.part(part);
+                    let sums = s.mul(d.sums(s, sums[I][J]), s.load(&columns.0));
+                    let before = s.load(&total[I][J]);
+                    s.store(s.add(before, s.mul(sums, s.splat(scale))), &mut total[I][J]);
+                }
             })
         });
     }
-    unroll!(I < R { sink.take(s, I, total[I]); });
+    for part in 0..<D::Floats as Simd>::PARTS {
+        let s = s.part(part);
+        unroll!(I < R {
+            let mut row = [s.splat(0.0); P];
+            unroll!(J < P { row[J] = s.load(&total[I][J]); });
+            sink.take(s, I, row);
+        });
+    }
 }
