@@ -1,6 +1,7 @@
 //! The command line's commands, one a file.
 
 pub(crate) mod bench;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod inspect;
 pub(crate) mod plan;

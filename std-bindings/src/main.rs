@@ -56,6 +56,19 @@ enum Command {
         #[arg(long, value_enum, default_value = "f32")]
         weights: commands::convert::Weights,
     },
+    /// Compare two images of one model over texts: how far their answers or vectors differ.
+    Compare {
+        /// The image to compare with, such as the weights in floats.
+        a: PathBuf,
+        /// The other, such as the weights in eight bits.
+        b: PathBuf,
+        /// A file of texts, one a line.
+        #[arg(long)]
+        texts: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Describe an image: configuration, tensors, sizes, checksum.
     Inspect {
         /// The image; without it, the embedded one.
@@ -114,6 +127,7 @@ fn main() -> ExitCode {
         Command::Convert { family, input, out, weights } => {
             commands::convert::convert(&family, &input, &out, weights)
         }
+        Command::Compare { a, b, texts, json } => commands::compare::compare(&a, &b, &texts, json),
         Command::Inspect { file, json } => commands::inspect::inspect(file.as_deref(), json),
         Command::Plan { file, batch, source, target, json } => {
             commands::plan::plan(file.as_deref(), batch, source, target, json)
