@@ -3,7 +3,8 @@
 use super::{Buffer, rate};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
-use picoformer_core::kernels::pack::{pack_linear, panel_lines};
+use picoformer_core::kernels::int8::{Int8, row_lines};
+use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, panel_lines};
 use picoformer_core::{Cpu, Line};
 use std::hint::black_box;
 
@@ -64,6 +65,49 @@ impl Matmul {
     pub fn rate(&mut self, cpu: Cpu) -> f64 {
         let stretches = if self.flops() < 20_000_000 { 12 } else { 4 };
         rate(self.flops(), stretches, || self.run(cpu))
+    }
+}
+
+/// The same in eight bits.
+#[derive(Debug)]
+pub struct MatmulInt8 {
+    of: Matmul,
+    group: usize,
+    codes: Vec<Line>,
+    scales: Vec<Line>,
+    quantized: Vec<Line>,
+}
+
+impl MatmulInt8 {
+    /// A case of one shape, with a scale for so many steps of depth (0: all).
+    pub fn new(rows: usize, cols: usize, depth: usize, group: usize) -> Self {
+        let of = Matmul::new(rows, cols, depth);
+        let (codes, scales) = int8_lines(cols, depth, group);
+        let (mut codes, mut scales) = (vec![Line::ZERO; codes], vec![Line::ZERO; scales]);
+        pack_int8(&of.weights, cols, depth, group, Line::codes_mut(&mut codes), &mut scales);
+        let quantized = vec![Line::ZERO; rows * row_lines(depth, group)];
+        MatmulInt8 { of, group, codes, scales, quantized }
+    }
+
+    /// Multiplications and additions.
+    pub fn operations(&self) -> u64 {
+        self.of.flops()
+    }
+
+    /// Quantizes the rows, which [`MatmulInt8::run`] needs once.
+    pub fn quantize(&mut self, cpu: Cpu) {
+        let x = black_box(&self.of.x);
+        cpu.quantize(x, self.of.shape.2, self.group, &mut self.quantized).expect("the shapes are right");
+    }
+
+    /// Runs the product of quantized rows.
+    pub fn run(&mut self, cpu: Cpu) {
+        let (_, cols, depth) = self.of.shape;
+        let w = Int8 { codes: Line::codes(&self.codes), scales: &self.scales, group: self.group };
+        let (x, bias) = (black_box(&self.quantized), self.of.bias.lines());
+        cpu.matmul_int8(x, depth, w, bias, Activation::Identity, &mut self.of.out, cols)
+            .expect("the shapes are right");
+        black_box(&mut self.of.out);
     }
 }
 

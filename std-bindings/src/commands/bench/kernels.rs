@@ -3,8 +3,9 @@
 use picoformer::core::Cpu;
 use picoformer::core::kernels::activation::Activation;
 use picoformer::core::kernels::attention::{Heads, Mask};
-use picoformer::measure::cases::{Attention, Matmul};
-use picoformer::measure::{Buffer, median, peak::peak, rate};
+use picoformer::measure::cases::{Attention, Matmul, MatmulInt8};
+use picoformer::measure::peak::{peak, peak_int8};
+use picoformer::measure::{Buffer, median, rate};
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::io::{Result, Write};
@@ -18,15 +19,15 @@ pub(super) struct Row {
     cpu: Cpu,
     /// GFLOP/s, or 1e9 numbers a second for kernels that are no products.
     rate: f64,
-    /// Whether it is products, which have a peak.
-    products: bool,
-    /// GFLOP/s of multiply-adds in registers, in the same rounds.
+    /// Products have a peak.
+    kind: Kind,
+    /// GFLOP/s (or G operations/s, of bytes) of multiply-adds in registers, in the same rounds.
     peak: Option<f64>,
 }
 
 impl Row {
     pub(super) fn json(&self) -> Value {
-        let unit = if self.products { "GFLOP/s" } else { "G elements/s" };
+        let unit = self.kind.unit();
         json!({
             "kernel": self.kernel, "cpu": self.cpu.name(), "rate": self.rate, "unit": unit,
             "peak_gflops": self.peak, "percent_of_peak": self.share(),
@@ -34,14 +35,32 @@ impl Row {
     }
 
     fn share(&self) -> Option<f64> {
-        self.peak.filter(|_| self.products).map(|peak| 100.0 * self.rate / peak)
+        self.peak.filter(|_| self.kind != Kind::Numbers).map(|peak| 100.0 * self.rate / peak)
     }
 }
 
-/// A kernel ready to run: its name, its work, whether that is flops, and one measurement.
+/// What a kernel's work is counted in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Floats,
+    Bytes,
+    Numbers,
+}
+
+impl Kind {
+    fn unit(self) -> &'static str {
+        match self {
+            Kind::Floats => "GFLOP/s",
+            Kind::Bytes => "G operations/s",
+            Kind::Numbers => "G elements/s",
+        }
+    }
+}
+
+/// A kernel ready to run: its name, what its work is, and one measurement.
 struct Case {
     name: String,
-    products: bool,
+    kind: Kind,
     rate: Box<dyn FnMut(Cpu) -> f64>,
 }
 
@@ -53,16 +72,42 @@ fn cases() -> Vec<Case> {
         let mut case = Matmul::new(rows, cols, depth);
         cases.push(Case {
             name: format!("matmul {rows} × {cols} × {depth}"),
-            products: true,
+            kind: Kind::Floats,
             rate: Box::new(move |cpu| case.rate(cpu)),
         });
+    }
+    for (rows, cols, depth) in
+        [(128, 384, 384), (32, 384, 1536), (256, 2048, 512), (8, 384, 384), (1, 384, 384), (1, 1536, 384)]
+    {
+        for (group, by) in [(0, ""), (64, " by 64")] {
+            let mut case = MatmulInt8::new(rows, cols, depth, group);
+            cases.push(Case {
+                name: format!("matmul int8{by}, quantized: {rows} × {cols} × {depth}"),
+                kind: Kind::Bytes,
+                rate: Box::new(move |cpu| {
+                    case.quantize(cpu);
+                    rate(case.operations(), 4, || case.run(cpu))
+                }),
+            });
+            let mut case = MatmulInt8::new(rows, cols, depth, group);
+            cases.push(Case {
+                name: format!("quantize and matmul int8{by}: {rows} × {cols} × {depth}"),
+                kind: Kind::Bytes,
+                rate: Box::new(move |cpu| {
+                    rate(case.operations(), 4, || {
+                        case.quantize(cpu);
+                        case.run(cpu)
+                    })
+                }),
+            });
+        }
     }
     for (queries, keys) in [(128, 128), (1, 128)] {
         let heads = Heads { heads: 12, head_size: 32 };
         let mut case = Attention::new(heads, queries, keys, Mask::None);
         cases.push(Case {
             name: format!("attention 12 heads, {queries} × {keys}"),
-            products: true,
+            kind: Kind::Floats,
             rate: Box::new(move |cpu| rate(case.flops(), 4, || case.run(cpu))),
         });
     }
@@ -72,7 +117,7 @@ fn cases() -> Vec<Case> {
         x.iter_mut().for_each(|x| *x += 8.0);
         cases.push(Case {
             name: format!("{name} {rows} × {cols}"),
-            products: false,
+            kind: Kind::Numbers,
             rate: Box::new(move |cpu| rate(x.len() as u64, 4, || run(cpu, black_box(&mut x), cols))),
         });
     };
@@ -88,11 +133,12 @@ fn cases() -> Vec<Case> {
 /// Medians of interleaved rounds, the rows of a kernel together.
 pub(super) fn measure() -> Vec<Row> {
     let (cpus, mut cases): (Vec<Cpu>, _) = (Cpu::all().collect(), cases());
-    let mut peaks = vec![Vec::new(); cpus.len()];
+    let (mut peaks, mut of_bytes) = (vec![Vec::new(); cpus.len()], vec![Vec::new(); cpus.len()]);
     let mut rates = vec![Vec::new(); cpus.len() * cases.len()];
     for _ in 0..ROUNDS {
         for (i, &cpu) in cpus.iter().enumerate() {
             peaks[i].extend(peak(cpu));
+            of_bytes[i].extend(peak_int8(cpu));
             for (j, case) in cases.iter_mut().enumerate() {
                 rates[j * cpus.len() + i].push((case.rate)(cpu));
             }
@@ -100,8 +146,9 @@ pub(super) fn measure() -> Vec<Row> {
     }
     let row = |(at, rates): (usize, Vec<f64>)| {
         let (case, i) = (&cases[at / cpus.len()], at % cpus.len());
-        let peak = (!peaks[i].is_empty()).then(|| median(peaks[i].clone()));
-        Row { kernel: case.name.clone(), cpu: cpus[i], rate: median(rates), products: case.products, peak }
+        let peaks = if case.kind == Kind::Bytes { &of_bytes[i] } else { &peaks[i] };
+        let peak = (!peaks.is_empty()).then(|| median(peaks.clone()));
+        Row { kernel: case.name.clone(), cpu: cpus[i], rate: median(rates), kind: case.kind, peak }
     };
     rates.into_iter().enumerate().map(row).collect()
 }
@@ -115,11 +162,11 @@ pub(super) fn table(out: &mut impl Write, rows: &[Row]) -> Result<()> {
         match row.peak {
             Some(peak) => writeln!(
                 out,
-                "  {:9} {peak:8.1} GFLOP/s       {}",
+                "  {:11} {peak:8.1} GFLOP/s        {}",
                 row.cpu.name(),
                 super::bar(peak, highest, WIDTH)
             )?,
-            None => writeln!(out, "  {:9} not known", row.cpu.name())?,
+            None => writeln!(out, "  {:11} not known", row.cpu.name())?,
         }
     }
     let mut kernel = "";
@@ -128,14 +175,13 @@ pub(super) fn table(out: &mut impl Write, rows: &[Row]) -> Result<()> {
             kernel = &row.kernel;
             writeln!(out, "{kernel}")?;
         }
-        let (cpu, rate) = (row.cpu.name(), row.rate);
+        let (cpu, rate, unit) = (row.cpu.name(), row.rate, row.kind.unit());
         if let Some(share) = row.share() {
             let bar = super::bar(share, 100.0, WIDTH);
-            writeln!(out, "  {cpu:9} {rate:8.1} GFLOP/s       {bar} {share:3.0} % of the peak")?;
+            writeln!(out, "  {cpu:11} {rate:8.1} {unit:14} {bar} {share:3.0} % of the peak")?;
         } else {
             let best = fastest(&|other| if other.kernel == row.kernel { other.rate } else { 0.0 });
-            let unit = if row.products { "GFLOP/s     " } else { "G elements/s" };
-            writeln!(out, "  {cpu:9} {rate:8.2} {unit}  {}", super::bar(rate, best, WIDTH).trim_end())?;
+            writeln!(out, "  {cpu:11} {rate:8.2} {unit:14} {}", super::bar(rate, best, WIDTH).trim_end())?;
         }
     }
     writeln!(out, "medians of {ROUNDS} interleaved rounds, one thread\n")
