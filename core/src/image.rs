@@ -7,7 +7,8 @@
 //!      32   u64 bytes of the weights, which follow the header
 //!      40   u64 bytes of the source's tokenizer, which follows the weights
 //!      48   u64 bytes of the target's tokenizer, which follows on the next multiple of 64
-//!      56   the configuration, 29 words     172 zeros
+//!      56   the configuration, 29 words (the last: four bits for the element type of tokens,
+//!           attention, feed-forward, output)     172 zeros
 //!      192  the model's name, UTF-8, padded with zeros
 //!      256  weights, then tokenizers, each from a multiple of 64 on
 //! ```
