@@ -4,12 +4,14 @@
 //! Without arguments, the backends that run here; with one's name, its lines. Backends whose
 //! products round once must agree wherever they are (AVX2, AVX-512, the baseline on NEON), and
 //! so must those whose products round twice (the baseline on SSE2, simd128 and plain floats).
+//! The line of eight-bit products is one and the same everywhere.
 //! `tests/targets.sh` compares this machine with others.
 
 use picoformer::{ModelFile, Runner};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
-use picoformer_core::kernels::pack::{pack_linear, panel_lines};
+use picoformer_core::kernels::int8::{Int8, row_lines};
+use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, panel_lines};
 use picoformer_core::kernels::position::{Sinusoid, add_sinusoidal};
 use picoformer_core::{Capacity, Cpu, Line, Model, Plan};
 use picoformer_tests::{numbers, small};
@@ -66,6 +68,29 @@ fn matmul(cpu: Cpu) -> Result<(), picoformer_core::Error> {
         }
         bits.print(&format!("matmul {activation:?}"));
     }
+    Ok(())
+}
+
+/// In whole numbers, and then by two factors and no fused product: the same bits everywhere.
+fn matmul_int8(cpu: Cpu) -> Result<(), picoformer_core::Error> {
+    let mut bits = Bits::new();
+    for (depth, cols) in [(1, 1), (7, 15), (16, 16), (31, 33), (64, 130), (500, 100), (4096, 17)] {
+        for group in [0, 16, 64] {
+            let (w, bias) = (numbers(2, cols * depth), lines(&numbers(3, cols)));
+            let (codes, scales) = int8_lines(cols, depth, group);
+            let (mut codes, mut scales) = (vec![Line::ZERO; codes], vec![Line::ZERO; scales]);
+            pack_int8(&w, cols, depth, group, |_| 1.0, Line::codes_mut(&mut codes), &mut scales);
+            let packed = Int8 { codes: Line::codes(&codes), scales: &scales, group };
+            for rows in [1, 2, 3, 13] {
+                let (x, mut out) = (numbers(1, rows * depth), vec![0.0; rows * cols]);
+                let mut quantized = vec![Line::ZERO; rows * row_lines(depth, group)];
+                cpu.quantize(&x, depth, group, &mut quantized)?;
+                cpu.matmul_int8(&quantized, depth, packed, &bias, Activation::Identity, &mut out, cols)?;
+                bits.add(&out);
+            }
+        }
+    }
+    bits.print("matmul of eight bits");
     Ok(())
 }
 
@@ -238,6 +263,7 @@ fn main() -> anyhow::Result<()> {
         return Ok(());
     };
     matmul(cpu)?;
+    matmul_int8(cpu)?;
     functions(cpu);
     rows(cpu)?;
     attention(cpu)?;
