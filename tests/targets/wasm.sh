@@ -21,7 +21,7 @@ wasm_modules() { RUSTC=$CROSS/bin/rustc "$WEB/build.sh"; }
 wasm() {
     wasm_needs node nodejs || return 0
     wasm_modules
-    cargo run -q -p picoformer -- run "${WEB_TEXTS[@]}" 2> /dev/null > target/wasm-expected.txt
+    cargo run -q --release -p picoformer -- run "${WEB_TEXTS[@]}" 2> /dev/null > target/wasm-expected.txt
     local module
     for module in picoformer.wasm picoformer-simd.wasm; do
         node tests/targets/wasm.mjs "$WEB/$module" "${WEB_TEXTS[@]}" > target/wasm-found.txt
@@ -40,7 +40,7 @@ browser() (
     trap 'kill $server; rm -rf "$room"' EXIT
     until url=$(grep -o 'http://[0-9.:]*' "$room/server"); do sleep 0.1; done
     for text in transformer "the quick brown fox"; do
-        expected=$(cargo run -q -p picoformer -- run "$text")
+        expected=$(cargo run -q --release -p picoformer -- run "$text")
         page=$(timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
             --disable-background-networking --disable-component-update --disable-sync \
             --user-data-dir="$room/profile" --virtual-time-budget=60000 --dump-dom \
