@@ -30,13 +30,15 @@ linux_arm() ( # target, GCC's name for it, its C library, emulator, backends her
         { echo "SKIPPED: gcc-$gnu or $emulator cannot be had"; exit 0; }
     [ -d "$CROSS/root/usr/lib/rustlib/$target" ] || { echo "SKIPPED: $CROSS has no std for $target"; exit 0; }
 
-    # Only the kernels need optimisation, and nobody looks for a line in the emulator. The flag
-    # leaves out the reference tokenizer (tests/Cargo.toml).
+    # Only the kernels need optimisation (at level 3 LLVM takes minutes to unswitch their loops),
+    # and nobody looks for a line in the emulator. The flag leaves out the reference tokenizer
+    # (tests/Cargo.toml).
     upper=$(tr a-z- A-Z_ <<< "$target")
     export "CARGO_TARGET_${upper}_LINKER=$gnu-gcc" "CC_${target//-/_}=$gnu-gcc"
     export "CARGO_TARGET_${upper}_RUNNER=$emulator -L /usr/$gnu" "CARGO_TARGET_${upper}_RUSTFLAGS=--cfg emulated"
     CARGO_PROFILE_DEV_DEBUG=0 CARGO_INCREMENTAL=0 RUSTC=$CROSS/bin/rustc \
-        cargo --config 'profile.dev.package."*".opt-level=0' test -q --target "$target" \
+        cargo --config 'profile.dev.package."*".opt-level=0' \
+        --config profile.dev.package.picoformer-core.opt-level=2 test -q --target "$target" \
         --target-dir target/linux-arm -p picoformer-tests "${ARM_SUITES[@]/#/--test=}"
 
     # Both programs as built for the tests: the feature is one of theirs.

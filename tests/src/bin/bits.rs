@@ -79,7 +79,7 @@ fn matmul_int8(cpu: Cpu) -> Result<(), picoformer_core::Error> {
             let (w, bias) = (numbers(2, cols * depth), lines(&numbers(3, cols)));
             let (codes, scales) = int8_lines(cols, depth, group);
             let (mut codes, mut scales) = (vec![Line::ZERO; codes], vec![Line::ZERO; scales]);
-            pack_int8(&w, cols, depth, group, |_| 1.0, Line::codes_mut(&mut codes), &mut scales);
+            pack_int8(&w, cols, depth, group, Line::codes_mut(&mut codes), &mut scales);
             let packed = Int8 { codes: Line::codes(&codes), scales: &scales, group };
             for rows in [1, 2, 3, 13] {
                 let (x, mut out) = (numbers(1, rows * depth), vec![0.0; rows * cols]);
