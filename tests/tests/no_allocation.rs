@@ -47,7 +47,7 @@ fn encode_decode_and_generate_never_allocate() {
             let mut session = model.session(&mut arena, cpu).unwrap();
             if config.has_encoder() {
                 session.encode(&[&[3, 4, 5, 6], &[7]]).unwrap();
-                let mut vector = [0.0; 32];
+                let mut vector = [0.0; 80];
                 session.embedding(0, &mut vector[..config.d_model as usize]).unwrap();
                 session.nearest(&vector[..config.d_model as usize]).unwrap();
             }
