@@ -51,8 +51,8 @@ pub trait Simd: Copy {
     const FUSED: bool;
     /// Vectors that fit the registers: how large a tile may be.
     const VECTORS: usize;
-    /// Whether the backend has a tile of its own, [`accumulate`](Simd::accumulate), in which
-    /// [`VECTORS`](Simd::VECTORS) is the rows. Its products are fused.
+    /// Whether the backend has a tile of its own, [`accumulate`](Simd::accumulate), of one
+    /// panel and 1 to 3 rows. Its products are fused.
     const TILE: bool = false;
 
     /// The same instructions for the lanes of one part, below [`PARTS`](Simd::PARTS): what it

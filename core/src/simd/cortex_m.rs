@@ -16,8 +16,6 @@ use core::arch::asm;
 
 /// There is such a tile.
 pub(super) const TILE: bool = true;
-/// Rows that it has, at most.
-pub(super) const ROWS: usize = 3;
 
 /// `sums[i] += x[i][k] * w[k]` for each row and every `k` that all have, in order.
 #[inline(always)]

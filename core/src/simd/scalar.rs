@@ -24,7 +24,6 @@ mod unit {
     use super::{LANES, Line};
 
     pub(super) const TILE: bool = false;
-    pub(super) const ROWS: usize = 0;
     pub(super) fn accumulate<const R: usize>(_: [&[f32]; R], _: &[Line], _: &mut [[f32; LANES]; R]) {}
     pub(super) use libm::sqrtf as sqrt;
 }
@@ -82,13 +81,8 @@ impl Simd for Baseline {
     const PARTS: usize = LANES / PART;
     const FUSED: bool = false;
     const TILE: bool = unit::TILE;
-    // Six vectors of sums, a line's part and a number of `x` are 29 registers of 32. Without
-    // such registers, the smallest code is best.
-    const VECTORS: usize = match unit::TILE {
-        true => unit::ROWS,
-        false if cfg!(all(target_arch = "arm", target_abi = "eabi")) => 1,
-        false => 8,
-    };
+    // More rows at once need more registers than a soft float leaves, and more code.
+    const VECTORS: usize = if cfg!(all(target_arch = "arm", target_abi = "eabi")) { 1 } else { 3 };
 
     #[inline(always)]
     fn part(self, part: usize) -> Self {
