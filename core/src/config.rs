@@ -224,56 +224,72 @@ impl Config {
     }
 
     /// The configuration that an image's words are; `None` where a word has no meaning.
-    pub fn from_words(words: &[u32; CONFIG_WORDS]) -> Option<Config> {
-        let mut words = words.iter().copied();
-        let mut next = || words.next();
-        fn flag(word: Option<u32>) -> Option<bool> {
-            match word? {
+    pub const fn from_words(words: &[u32; CONFIG_WORDS]) -> Option<Config> {
+        const fn flag(word: u32) -> Option<bool> {
+            match word {
                 0 => Some(false),
                 1 => Some(true),
                 _ => None,
             }
         }
-        let config = Config {
-            stack: Stack::from_u32(next()?)?,
-            d_model: next()?,
-            heads: next()?,
-            d_ff: next()?,
-            encoder_layers: next()?,
-            decoder_layers: next()?,
-            source_vocab: next()?,
-            target_vocab: next()?,
-            source_context: next()?,
-            target_context: next()?,
-            shared_embedding: flag(next())?,
-            scaled_embedding: flag(next())?,
-            positions: Positions::from_u32(next()?)?,
-            position_offset: next()?,
-            norm: NormKind::from_u32(next()?)?,
-            norm_place: NormPlace::from_u32(next()?)?,
-            norm_eps: f32::from_bits(next()?),
-            final_norm: flag(next())?,
-            embedding_norm: flag(next())?,
-            activation: match next()? {
-                n if n == Activation::Identity as u32 => Activation::Identity,
-                n if n == Activation::Relu as u32 => Activation::Relu,
-                n if n == Activation::GeluErf as u32 => Activation::GeluErf,
-                n if n == Activation::GeluTanh as u32 => Activation::GeluTanh,
-                n if n == Activation::Silu as u32 => Activation::Silu,
+        const fn activation(word: u32) -> Option<Activation> {
+            use Activation::*;
+            Some(match word {
+                n if n == Identity as u32 => Identity,
+                n if n == Relu as u32 => Relu,
+                n if n == GeluErf as u32 => GeluErf,
+                n if n == GeluTanh as u32 => GeluTanh,
+                n if n == Silu as u32 => Silu,
                 _ => return None,
-            },
-            attention_bias: flag(next())?,
-            feed_forward_bias: flag(next())?,
-            output: Output::from_u32(next()?)?,
-            output_bias: flag(next())?,
-            pooling: Pooling::from_u32(next()?)?,
-            unit_length: flag(next())?,
-            begin: next()?,
-            end: next()?,
-        };
-        if next()? != 0 {
+            })
+        }
+        // `?`, which a `const fn` does not have yet.
+        macro_rules! known {
+            ($choice:expr) => {
+                match $choice {
+                    Some(choice) => choice,
+                    None => return None,
+                }
+            };
+        }
+        let [stack, d_model, heads, d_ff, encoder_layers, decoder_layers, words @ ..] = *words;
+        let [source_vocab, target_vocab, source_context, target_context, words @ ..] = words;
+        let [shared_embedding, scaled_embedding, positions, position_offset, words @ ..] = words;
+        let [norm, norm_place, norm_eps, final_norm, embedding_norm, words @ ..] = words;
+        let [function, attention_bias, feed_forward_bias, output, output_bias, words @ ..] = words;
+        let [pooling, unit_length, begin, end, reserved] = words;
+        if reserved != 0 {
             return None;
         }
-        Some(config)
+        Some(Config {
+            stack: known!(Stack::from_u32(stack)),
+            d_model,
+            heads,
+            d_ff,
+            encoder_layers,
+            decoder_layers,
+            source_vocab,
+            target_vocab,
+            source_context,
+            target_context,
+            shared_embedding: known!(flag(shared_embedding)),
+            scaled_embedding: known!(flag(scaled_embedding)),
+            positions: known!(Positions::from_u32(positions)),
+            position_offset,
+            norm: known!(NormKind::from_u32(norm)),
+            norm_place: known!(NormPlace::from_u32(norm_place)),
+            norm_eps: f32::from_bits(norm_eps),
+            final_norm: known!(flag(final_norm)),
+            embedding_norm: known!(flag(embedding_norm)),
+            activation: known!(activation(function)),
+            attention_bias: known!(flag(attention_bias)),
+            feed_forward_bias: known!(flag(feed_forward_bias)),
+            output: known!(Output::from_u32(output)),
+            output_bias: known!(flag(output_bias)),
+            pooling: known!(Pooling::from_u32(pooling)),
+            unit_length: known!(flag(unit_length)),
+            begin,
+            end,
+        })
     }
 }

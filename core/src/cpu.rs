@@ -158,7 +158,7 @@ macro_rules! avx512_vnni {
     };
 }
 
-backend!(BASELINE, c"baseline", Baseline, Baseline);
+backend!(BASELINE, c"baseline", Baseline::NEW, Baseline::NEW);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 backend!(AVX2, c"avx2", avx2!(), avx2!(), "avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -226,7 +226,7 @@ impl Cpu {
     /// here. The address is compared, never followed.
     #[cfg(feature = "ffi")]
     pub(crate) fn from_ptr(address: *const core::ffi::c_void) -> Option<Self> {
-        TABLES.iter().map(|&table| Cpu(table)).find(|cpu| cpu.as_ptr() == address)
+        TABLES.iter().map(|&(table, _)| Cpu(table)).find(|cpu| cpu.as_ptr() == address)
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.

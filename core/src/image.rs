@@ -64,33 +64,13 @@ impl<'w> Image<'w> {
     /// Errors: [`Error::Image`] says what is wrong, [`Error::Version`] and
     /// [`Error::Config`] likewise.
     pub fn parse(bytes: &'w [u8]) -> Result<Self, Error> {
-        if bytes.get(..8) != Some(&MAGIC[..]) {
-            return Err(Error::Image("it does not begin with \"picoform\""));
-        }
-        let short = Error::Image("it is cut off within its header");
-        let version = word(bytes, 8).ok_or(short)?;
-        if version != VERSION {
-            return Err(Error::Version { found: version });
-        }
-        let header = bytes.get(..HEADER).ok_or(short)?;
-        if word(header, 12) != Some(HEADER as u32) {
-            return Err(Error::Image("its header has another length"));
-        }
-        if long(header, 16) != Some(bytes.len() as u64) {
-            return Err(Error::Image("it is not as long as it says: cut off or appended to"));
-        }
-        let mut words = [0; CONFIG_WORDS];
-        for (i, w) in words.iter_mut().enumerate() {
-            *w = word(header, CONFIG_AT + 4 * i).ok_or(short)?;
-        }
-        let config =
-            Config::from_words(&words).ok_or(Error::Image("its configuration has an unknown choice"))?;
-        let plan = Plan::new(config)?;
+        let plan = plan(bytes)?;
+        let config = *plan.config();
+        let (header, mut rest) = bytes.split_at_checked(HEADER).ok_or(SHORT)?;
 
         let outside = Error::Image("a part lies outside the file");
-        let mut rest = bytes.get(HEADER..).ok_or(short)?;
         let mut part = |at: usize| -> Result<&'w [u8], Error> {
-            let length = usize::try_from(long(header, at).ok_or(short)?).map_err(|_| outside)?;
+            let length = usize::try_from(long(header, at).ok_or(SHORT)?).map_err(|_| outside)?;
             let (part, _) = rest.split_at_checked(length).ok_or(outside)?;
             let padded = length.checked_next_multiple_of(64).ok_or(outside)?.min(rest.len());
             rest = rest.get(padded..).ok_or(outside)?;
@@ -158,6 +138,44 @@ impl<'w> Image<'w> {
     }
 }
 
+const SHORT: Error = Error::Image("it is cut off within its header");
+
+/// The plan of an image, from its header alone, at compile time too: what sizes an arena that
+/// is a `static`.
+///
+/// Errors: as [`Image::parse`].
+pub const fn plan(bytes: &[u8]) -> Result<Plan, Error> {
+    match bytes.first_chunk() {
+        Some(magic) if u64::from_le_bytes(*magic) == u64::from_le_bytes(MAGIC) => {}
+        _ => return Err(Error::Image("it does not begin with \"picoform\"")),
+    }
+    match word(bytes, 8) {
+        Some(VERSION) => {}
+        Some(found) => return Err(Error::Version { found }),
+        None => return Err(SHORT),
+    }
+    let Some((header, _)) = bytes.split_at_checked(HEADER) else { return Err(SHORT) };
+    if !matches!(word(header, 12), Some(length) if length == HEADER as u32) {
+        return Err(Error::Image("its header has another length"));
+    }
+    if !matches!(long(header, 16), Some(length) if length == bytes.len() as u64) {
+        return Err(Error::Image("it is not as long as it says: cut off or appended to"));
+    }
+    let mut words = [0; CONFIG_WORDS];
+    let mut i = 0;
+    while i < CONFIG_WORDS {
+        match word(header, CONFIG_AT + 4 * i) {
+            Some(word) => words[i] = word,
+            None => return Err(SHORT),
+        }
+        i += 1;
+    }
+    match Config::from_words(&words) {
+        Some(config) => Plan::new(config),
+        None => Err(Error::Image("its configuration has an unknown choice")),
+    }
+}
+
 /// The header of an image whose parts have these lengths, still without checksum;
 /// the name is cut to 64 bytes. For those who write images: header, weights, then the
 /// tokenizers, each from a multiple of 64 on, then [`seal`].
@@ -218,10 +236,16 @@ fn checksum(bytes: &[u8]) -> u64 {
     lanes.iter().fold(bytes.len() as u64, |sum, lane| (sum ^ lane).wrapping_mul(PRIME).rotate_left(31))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+const fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    match bytes.split_at_checked(at) {
+        Some((_, [a, b, c, d, ..])) => Some(u32::from_le_bytes([*a, *b, *c, *d])),
+        _ => None,
+    }
 }
 
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+const fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    match (word(bytes, at), word(bytes, at + 4)) {
+        (Some(low), Some(high)) => Some(low as u64 | (high as u64) << 32),
+        _ => None,
+    }
 }

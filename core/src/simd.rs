@@ -2,13 +2,22 @@
 //!
 //! | backend | a vector is | chosen |
 //! |---|---|---|
-//! | [`Baseline`] | four `wide::f32x4`: SSE2, NEON, simd128, plain floats | by the compile target |
+//! | [`Baseline`] | four `wide::f32x4`: SSE2, NEON, simd128 | by the compile target |
+//! | [`Baseline`] without vectors | four floats: a quarter of the lanes at a time | likewise |
 //! | `Avx2` | two `__m256` | by [`Cpu`](crate::Cpu) at run time |
 //! | `Avx512` | one `__m512` | by [`Cpu`](crate::Cpu) at run time |
 //!
 //! The width never varies, so packed weights are the same bytes everywhere and a sum
-//! over lanes has one order. `Avx2`, `Avx512` and NEON give the same bits in every kernel.
+//! over lanes has one order. Backends with fused products give the same bits in every kernel.
 
+#[cfg_attr(
+    not(any(
+        target_feature = "sse2",
+        target_feature = "simd128",
+        all(target_arch = "aarch64", target_feature = "neon")
+    )),
+    path = "simd/scalar.rs"
+)]
 mod baseline;
 pub use baseline::Baseline;
 
@@ -33,18 +42,31 @@ use crate::line::{Codes, LANES, Line};
 /// Kernels must be `#[inline(always)]` and must not pass vectors through closures:
 /// code that is not inlined is compiled without the instructions.
 pub trait Simd: Copy {
-    /// Sixteen floats in registers.
+    /// Floats in registers: all sixteen lanes, or one part of them.
     type V: Copy;
+    /// Parts that the sixteen lanes are taken in. A kernel does all its steps for one
+    /// [`part`](Simd::part), then for the next; sums over lanes wait in a line.
+    const PARTS: usize = 1;
     /// Whether [`mul_add`](Simd::mul_add) rounds once.
     const FUSED: bool;
     /// Vectors that fit the registers: how large a tile may be.
     const VECTORS: usize;
+    /// Whether the backend has a tile of its own, [`accumulate`](Simd::accumulate), in which
+    /// [`VECTORS`](Simd::VECTORS) is the rows. Its products are fused.
+    const TILE: bool = false;
+
+    /// The same instructions for the lanes of one part, below [`PARTS`](Simd::PARTS): what it
+    /// loads and stores.
+    #[inline(always)]
+    fn part(self, _part: usize) -> Self {
+        self
+    }
 
     /// `x` in every lane.
     fn splat(self, x: f32) -> Self::V;
-    /// Sixteen floats from memory, aligned or not.
+    /// The floats of a line, aligned or not.
     fn load(self, x: &[f32; LANES]) -> Self::V;
-    /// Sixteen floats to memory, aligned or not.
+    /// The floats of a line, written, aligned or not.
     fn store(self, v: Self::V, out: &mut [f32; LANES]);
     /// `a + b`.
     fn add(self, a: Self::V, b: Self::V) -> Self::V;
@@ -73,28 +95,31 @@ pub trait Simd: Copy {
         self.mul(x, self.splat(-1.0))
     }
 
-    /// The sum of the lanes, by halves: lane `i` and lane `i + 8`, then 4, 2, 1.
-    fn sum(self, v: Self::V) -> f32;
-    /// The largest lane; NaN lanes may or may not be seen.
-    fn largest(self, v: Self::V) -> f32;
+    /// The sum of a line, by halves: lane `i` and lane `i + 8`, then 4, 2, 1.
+    fn sum(self, line: &[f32; LANES]) -> f32;
+    /// The largest of a line; NaN may or may not be seen.
+    fn largest(self, line: &[f32; LANES]) -> f32;
 
     /// Asks for a line that will be read soon; changes nothing.
     #[inline(always)]
     fn prefetch(self, _line: &Line) {}
 
+    /// `sums[i] += x[i][k] * w[k]` for each row and every `k` that all have, in order; only
+    /// where there is a [`TILE`](Simd::TILE).
+    #[inline(always)]
+    fn accumulate<const R: usize>(self, _x: [&[f32]; R], _w: &[Line], _sums: &mut [[f32; LANES]; R]) {}
+
     /// The square root of one number.
     fn sqrt(self, x: f32) -> f32;
 
-    /// Sixteen whole numbers of -127..=127 as bytes, the first lowest in the first word.
+    /// Whole numbers of -127..=127 as bytes, the first of sixteen lowest in the first word.
     #[inline(always)]
-    fn bytes(self, v: Self::V) -> [u32; 4] {
+    fn bytes(self, v: Self::V, words: &mut [u32; 4]) {
         let mut line = [0.0; LANES];
         self.store(v, &mut line);
-        let mut words = [0; 4];
         for (word, floats) in words.iter_mut().zip(line.as_chunks::<4>().0) {
             *word = u32::from_le_bytes(floats.map(|x| x as i32 as u8));
         }
-        words
     }
 
     /// The floats of `x`, at most sixteen, and `fill` in the lanes beyond them.
@@ -132,6 +157,11 @@ pub trait Dot: Copy {
     /// Panels of the largest tile, of one row.
     const PANELS: usize;
 
+    /// The same instructions for the columns of one part; see [`Simd::part`].
+    #[inline(always)]
+    fn part(self, _part: usize) -> Self {
+        self
+    }
     /// The vectors of floats.
     fn floats(self) -> Self::Floats;
     /// Sums of nothing, where `offset` is -128 times the sum of all `x` to come.

@@ -12,7 +12,11 @@ macro_rules! unroll {
     };
     (@ $i:ident $n:ident $body:block $($k:literal)*) => {{
         const { assert!($n <= 8) };
-        #[allow(clippy::out_of_bounds_indexing, unconditional_panic, reason = "what is beyond the bound is not compiled")]
+        #[allow(
+            clippy::out_of_bounds_indexing,
+            unconditional_panic,
+            reason = "what is beyond the bound is not compiled"
+        )]
         {
             $( if const { $k < $n } { const $i: usize = $k; $body } )*
         }

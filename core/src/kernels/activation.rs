@@ -60,8 +60,11 @@ pub fn activate<S: Simd>(s: S, function: Activation, x: &mut [f32]) {
     let (lines, tail) = x.as_chunks_mut::<LANES>();
     macro_rules! each {
         ($f:ident) => {{
-            for x in lines {
-                s.store($f(s, s.load(x)), x);
+            for part in 0..S::PARTS {
+                let s = s.part(part);
+                for x in &mut *lines {
+                    s.store($f(s, s.load(x)), x);
+                }
             }
         }};
     }
@@ -77,7 +80,10 @@ pub fn activate<S: Simd>(s: S, function: Activation, x: &mut [f32]) {
         Activation::Exp => each!(exp),
     }
     if !tail.is_empty() {
-        s.store_part(activation(s, function, s.load_part(tail, 0.0)), tail);
+        for part in 0..S::PARTS {
+            let s = s.part(part);
+            s.store_part(activation(s, function, s.load_part(tail, 0.0)), tail);
+        }
     }
 }
 

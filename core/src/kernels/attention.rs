@@ -294,7 +294,10 @@ fn mask<S: Simd>(s: S, keep: &[bool], row: &mut [[f32; LANES]]) {
         for (seen, keep) in seen.iter_mut().zip(keep) {
             *seen = f32::from(u8::from(*keep));
         }
-        let kept = s.select_lt(s.splat(0.5), s.load(&seen), s.load(x), s.splat(f32::NEG_INFINITY));
-        s.store(kept, x);
+        for part in 0..S::PARTS {
+            let s = s.part(part);
+            let kept = s.select_lt(s.splat(0.5), s.load(&seen), s.load(x), s.splat(f32::NEG_INFINITY));
+            s.store(kept, x);
+        }
     }
 }

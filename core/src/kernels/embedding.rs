@@ -19,12 +19,16 @@ pub fn embed<S: Simd>(
     let lines = Line::count(d_model);
     let from = (token as usize).checked_mul(lines)?;
     let row = table.get(from..)?.get(..lines)?;
-    let scale = s.splat(scale);
-    for (x, w) in out.get_mut(..d_model)?.chunks_mut(LANES).zip(row) {
-        let y = s.mul(s.load(&w.0), scale);
-        match x.first_chunk_mut() {
-            Some(x) => s.store(y, x),
-            None => s.store_part(y, x),
+    let out = out.get_mut(..d_model)?;
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let scale = s.splat(scale);
+        for (x, w) in out.chunks_mut(LANES).zip(row) {
+            let y = s.mul(s.load(&w.0), scale);
+            match x.first_chunk_mut() {
+                Some(x) => s.store(y, x),
+                None => s.store_part(y, x),
+            }
         }
     }
     Some(())
@@ -89,16 +93,21 @@ fn dots<S: Simd, const R: usize>(s: S, table: &[Line], lines: usize, x: &[f32]) 
         let row = table.get(I * lines..).and_then(|row| row.get(..lines));
         rows[I] = row.unwrap_or(first);
     });
-    let mut sums = [s.splat(0.0); R];
     let (x, tail) = x.as_chunks::<LANES>();
-    #[allow(clippy::needless_range_loop, reason = "it indexes every row")]
-    for k in 0..lines {
-        let x = match x.get(k) {
-            Some(x) => s.load(x),
-            None => s.load_part(tail, 0.0),
-        };
-        unroll!(I < R { sums[I] = s.mul_add(s.load(&rows[I][k].0), x, sums[I]); });
+    let mut lanes = [[0.0; LANES]; R];
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let mut sums = [s.splat(0.0); R];
+        #[allow(clippy::needless_range_loop, reason = "it indexes every row")]
+        for k in 0..lines {
+            let x = match x.get(k) {
+                Some(x) => s.load(x),
+                None => s.load_part(tail, 0.0),
+            };
+            unroll!(I < R { sums[I] = s.mul_add(s.load(&rows[I][k].0), x, sums[I]); });
+        }
+        unroll!(I < R { s.store(sums[I], &mut lanes[I]); });
     }
-    unroll!(I < R { scores[I] = s.sum(sums[I]); });
+    unroll!(I < R { scores[I] = s.sum(&lanes[I]); });
     scores
 }

@@ -85,23 +85,33 @@ fn quantize_group<S: Simd>(s: S, x: &[f32], codes: &mut [u32]) -> (f32, f32) {
     let tiny = f32::from_bits((127 - 100) << 23);
     let (scale, inverse) = if largest < tiny { (0.0, 0.0) } else { (largest / 127.0, 127.0 / largest) };
     // At 1.5 · 2^23 a float's last bit is worth one: there it rounds to a whole number, half to even.
-    let (inverse, whole) = (s.splat(inverse), s.splat(12_582_912.0));
-    let mut sum = s.splat(0.0);
     let (lines, tail) = x.as_chunks::<LANES>();
-    let mut codes = codes.chunks_mut(LANES / QUAD);
-    for line in lines {
-        let rounded = s.sub(s.add(s.mul(s.load(line), inverse), whole), whole);
-        sum = s.add(sum, rounded);
-        if let Some(Ok(codes)) = codes.next().map(<&mut [u32; 4]>::try_from) {
-            *codes = s.bytes(rounded);
+    let (mut sums, mut last) = ([0.0; LANES], [0; LANES / QUAD]);
+    let (codes, rest) = codes.as_chunks_mut();
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let (inverse, whole) = (s.splat(inverse), s.splat(12_582_912.0));
+        let mut sum = s.splat(0.0);
+        for (line, codes) in lines.iter().zip(&mut *codes) {
+            let rounded = s.sub(s.add(s.mul(s.load(line), inverse), whole), whole);
+            sum = s.add(sum, rounded);
+            s.bytes(rounded, codes);
         }
+        if !tail.is_empty() {
+            let rounded = s.sub(s.add(s.mul(s.load_part(tail, 0.0), inverse), whole), whole);
+            sum = s.add(sum, rounded);
+            s.bytes(rounded, &mut last);
+        }
+        s.store(sum, &mut sums);
     }
-    if let Some(codes) = codes.next() {
-        let rounded = s.sub(s.add(s.mul(s.load_part(tail, 0.0), inverse), whole), whole);
-        sum = s.add(sum, rounded);
-        codes.iter_mut().zip(s.bytes(rounded)).for_each(|(to, from)| *to = from);
-    }
-    let sum = s.sum(sum);
+    // The codes of the tail: less than a line of steps may still be four words of them.
+    let tail = if tail.is_empty() {
+        &mut []
+    } else {
+        codes.get_mut(lines.len()).map_or(rest, |words| words.as_mut_slice())
+    };
+    tail.iter_mut().zip(last).for_each(|(to, from)| *to = from);
+    let sum = s.sum(&sums);
     (if sum.is_nan() { f32::NAN } else { scale }, sum)
 }
 
@@ -109,21 +119,26 @@ fn quantize_group<S: Simd>(s: S, x: &[f32], codes: &mut [u32]) -> (f32, f32) {
 #[inline(always)]
 fn largest_magnitude<S: Simd>(s: S, x: &[f32]) -> f32 {
     let (fours, rest) = x.as_chunks::<{ 4 * LANES }>();
-    let mut largest = [s.splat(0.0); 4];
+    let mut lanes = [0.0; LANES];
     const FOUR: usize = 4;
-    for four in fours {
-        let (lines, _) = four.as_chunks::<LANES>();
-        unroll!(I < FOUR {
-            let v = s.load(&lines[I]);
-            largest[I] = s.max(largest[I], s.max(v, s.neg(v)));
-        });
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let mut largest = [s.splat(0.0); FOUR];
+        for four in fours {
+            let (lines, _) = four.as_chunks::<LANES>();
+            unroll!(I < FOUR {
+                let v = s.load(&lines[I]);
+                largest[I] = s.max(largest[I], s.max(v, s.neg(v)));
+            });
+        }
+        let [a, b, c, mut d] = largest;
+        for line in rest.chunks(LANES) {
+            let v = s.load_part(line, 0.0);
+            d = s.max(d, s.max(v, s.neg(v)));
+        }
+        s.store(s.max(s.max(a, b), s.max(c, d)), &mut lanes);
     }
-    let [a, b, c, mut d] = largest;
-    for line in rest.chunks(LANES) {
-        let v = s.load_part(line, 0.0);
-        d = s.max(d, s.max(v, s.neg(v)));
-    }
-    s.largest(s.max(s.max(a, b), s.max(c, d)))
+    s.largest(&lanes)
 }
 
 /// `out[rows × cols] = act(x · Wᵀ + bias)` of rows quantized by [`quantize`], with the same

@@ -114,7 +114,10 @@ fn block<S: Simd>(s: S, m: &Matmul<'_>, tile: &Tile<'_>, panel: usize, out: &mut
         for (row, sums) in out.chunks_exact_mut(m.cols).zip(sums.chunks_exact(tile.panels)) {
             let cells = row.chunks_mut(LANES).skip(panel);
             for (sum, cells) in sums.iter().zip(cells) {
-                s.store_part(s.load(&sum.0), cells);
+                for part in 0..S::PARTS {
+                    let s = s.part(part);
+                    s.store_part(s.load(&sum.0), cells);
+                }
             }
         }
     }

@@ -10,9 +10,12 @@ const AT_ONCE: usize = 4;
 #[inline(always)]
 pub fn add<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
     let ((x, x_tail), (y, y_tail)) = (x.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
-    for (x, y) in x.iter_mut().zip(y) {
-        let sum = s.add(s.load(x), s.load(y));
-        s.store(sum, x);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        for (x, y) in x.iter_mut().zip(y) {
+            let sum = s.add(s.load(x), s.load(y));
+            s.store(sum, x);
+        }
     }
     // The rest of `y` may be longer than that of `x`, or start in its next chunk.
     let rest = y.get(x.len()).map_or(y_tail, |y| y.as_slice());
@@ -103,29 +106,34 @@ fn inverse_root<S: Simd>(s: S, variance: f32, eps: f32) -> f32 {
 #[inline(always)]
 fn added<S: Simd>(s: S, row: &mut [f32], y: &[f32]) -> (f32, f32) {
     let first = row.first().unwrap_or(&0.0) + y.first().unwrap_or(&0.0);
-    let from = s.splat(first);
     let ((lines, tail), (y, y_tail)) = (row.as_chunks_mut::<LANES>(), y.as_chunks::<LANES>());
     let ((fours, rest), (y, y_rest)) = (lines.as_chunks_mut::<AT_ONCE>(), y.as_chunks::<AT_ONCE>());
-    let mut sums = [s.splat(0.0); AT_ONCE];
-    for (x, y) in fours.iter_mut().zip(y) {
-        unroll!(I < AT_ONCE {
-            let sum = s.add(s.load(&x[I]), s.load(&y[I]));
-            s.store(sum, &mut x[I]);
-            sums[I] = s.add(sums[I], s.sub(sum, from));
-        });
+    let mut lanes = [0.0; LANES];
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let from = s.splat(first);
+        let mut sums = [s.splat(0.0); AT_ONCE];
+        for (x, y) in fours.iter_mut().zip(y) {
+            unroll!(I < AT_ONCE {
+                let sum = s.add(s.load(&x[I]), s.load(&y[I]));
+                s.store(sum, &mut x[I]);
+                sums[I] = s.add(sums[I], s.sub(sum, from));
+            });
+        }
+        for (x, y) in rest.iter_mut().zip(y_rest) {
+            let sum = s.add(s.load(x), s.load(y));
+            s.store(sum, x);
+            sums[0] = s.add(sums[0], s.sub(sum, from));
+        }
+        if !tail.is_empty() {
+            let sum = s.add(s.load_part(tail, first), s.load_part(y_tail, 0.0));
+            s.store_part(sum, tail);
+            // Beyond the row, differences of zero.
+            sums[1] = s.add(sums[1], s.sub(sum, from));
+        }
+        s.store(s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3])), &mut lanes);
     }
-    for (x, y) in rest.iter_mut().zip(y_rest) {
-        let sum = s.add(s.load(x), s.load(y));
-        s.store(sum, x);
-        sums[0] = s.add(sums[0], s.sub(sum, from));
-    }
-    if !tail.is_empty() {
-        let sum = s.add(s.load_part(tail, first), s.load_part(y_tail, 0.0));
-        s.store_part(sum, tail);
-        // Beyond the row, differences of zero.
-        sums[1] = s.add(sums[1], s.sub(sum, from));
-    }
-    (first, s.sum(s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3]))))
+    (first, s.sum(&lanes))
 }
 
 /// `(Σ d, Σ d²)` of `d = x - from`, in the order of [`added`].
@@ -133,29 +141,35 @@ fn added<S: Simd>(s: S, row: &mut [f32], y: &[f32]) -> (f32, f32) {
 fn differences<S: Simd>(s: S, row: &[f32], from: f32) -> (f32, f32) {
     let (lines, tail) = row.as_chunks::<LANES>();
     let (fours, rest) = lines.as_chunks::<AT_ONCE>();
-    let line = s.splat(from);
-    let (mut sums, mut squares) = ([s.splat(0.0); AT_ONCE], [s.splat(0.0); AT_ONCE]);
-    for four in fours {
-        unroll!(I < AT_ONCE {
-            let d = s.sub(s.load(&four[I]), line);
-            sums[I] = s.add(sums[I], d);
-            squares[I] = s.mul_add(d, d, squares[I]);
-        });
+    let (mut sum_lanes, mut square_lanes) = ([0.0; LANES], [0.0; LANES]);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let line = s.splat(from);
+        let (mut sums, mut squares) = ([s.splat(0.0); AT_ONCE], [s.splat(0.0); AT_ONCE]);
+        for four in fours {
+            unroll!(I < AT_ONCE {
+                let d = s.sub(s.load(&four[I]), line);
+                sums[I] = s.add(sums[I], d);
+                squares[I] = s.mul_add(d, d, squares[I]);
+            });
+        }
+        for x in rest {
+            let d = s.sub(s.load(x), line);
+            sums[0] = s.add(sums[0], d);
+            squares[0] = s.mul_add(d, d, squares[0]);
+        }
+        if !tail.is_empty() {
+            // Beyond the row, differences of zero.
+            let d = s.sub(s.load_part(tail, from), line);
+            sums[1] = s.add(sums[1], d);
+            squares[1] = s.mul_add(d, d, squares[1]);
+        }
+        let sum = s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3]));
+        s.store(sum, &mut sum_lanes);
+        let squares = s.add(s.add(squares[0], squares[2]), s.add(squares[1], squares[3]));
+        s.store(squares, &mut square_lanes);
     }
-    for x in rest {
-        let d = s.sub(s.load(x), line);
-        sums[0] = s.add(sums[0], d);
-        squares[0] = s.mul_add(d, d, squares[0]);
-    }
-    if !tail.is_empty() {
-        // Beyond the row, differences of zero.
-        let d = s.sub(s.load_part(tail, from), line);
-        sums[1] = s.add(sums[1], d);
-        squares[1] = s.mul_add(d, d, squares[1]);
-    }
-    let sum = s.add(s.add(sums[0], sums[2]), s.add(sums[1], sums[3]));
-    let squares = s.add(s.add(squares[0], squares[2]), s.add(squares[1], squares[3]));
-    (s.sum(sum), s.sum(squares))
+    (s.sum(&sum_lanes), s.sum(&square_lanes))
 }
 
 /// `x = ((x - mean) - correction) * scale * gamma + beta`; no `beta` is zeros.
@@ -169,28 +183,31 @@ fn normalize<S: Simd>(
     gamma: &[Line],
     beta: &[Line],
 ) {
-    let (mean, correction, scale) = (s.splat(mean), s.splat(correction), s.splat(scale));
-    macro_rules! normal {
-        ($x:expr, $gamma:expr, $beta:expr) => {{
-            let d = s.mul(s.sub(s.sub($x, mean), correction), scale);
-            s.mul_add(d, s.load($gamma), $beta)
-        }};
-    }
     let (lines, tail) = row.as_chunks_mut::<LANES>();
-    if beta.is_empty() {
-        for (x, gamma) in lines.iter_mut().zip(gamma) {
-            let y = normal!(s.load(x), &gamma.0, s.splat(0.0));
-            s.store(y, x);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let (mean, correction, scale) = (s.splat(mean), s.splat(correction), s.splat(scale));
+        macro_rules! normal {
+            ($x:expr, $gamma:expr, $beta:expr) => {{
+                let d = s.mul(s.sub(s.sub($x, mean), correction), scale);
+                s.mul_add(d, s.load($gamma), $beta)
+            }};
         }
-    } else {
-        for ((x, gamma), beta) in lines.iter_mut().zip(gamma).zip(beta) {
-            let y = normal!(s.load(x), &gamma.0, s.load(&beta.0));
-            s.store(y, x);
+        if beta.is_empty() {
+            for (x, gamma) in lines.iter_mut().zip(gamma) {
+                let y = normal!(s.load(x), &gamma.0, s.splat(0.0));
+                s.store(y, x);
+            }
+        } else {
+            for ((x, gamma), beta) in lines.iter_mut().zip(gamma).zip(beta) {
+                let y = normal!(s.load(x), &gamma.0, s.load(&beta.0));
+                s.store(y, x);
+            }
         }
-    }
-    if let Some(gamma) = gamma.get(lines.len()).filter(|_| !tail.is_empty()) {
-        let beta = beta.get(lines.len()).unwrap_or(&Line::ZERO);
-        let y = normal!(s.load_part(tail, 0.0), &gamma.0, s.load(&beta.0));
-        s.store_part(y, tail);
+        if let Some(gamma) = gamma.get(lines.len()).filter(|_| !tail.is_empty()) {
+            let beta = beta.get(lines.len()).unwrap_or(&Line::ZERO);
+            let y = normal!(s.load_part(tail, 0.0), &gamma.0, s.load(&beta.0));
+            s.store_part(y, tail);
+        }
     }
 }

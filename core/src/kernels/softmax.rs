@@ -15,24 +15,39 @@ pub fn softmax<S: Simd>(s: S, row: &mut [f32]) {
     // for x in row: x = exp(x - max); sum += x
     // for x in row: x /= sum
     let (lines, tail) = row.as_chunks_mut::<LANES>();
-    let mut last = s.load_part(tail, f32::NEG_INFINITY);
+    let (mut lanes, mut last) = ([0.0; LANES], [0.0; LANES]);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let x = s.load_part(tail, f32::NEG_INFINITY);
+        s.store(x, &mut last);
+        s.store(s.max(x, largest(s, lines)), &mut lanes);
+    }
     // Where nothing is finite, subtract nothing: -inf minus -inf would be NaN.
-    let max = s.largest(s.max(last, largest(s, lines)));
+    let max = s.largest(&lanes);
     let max = if max > f32::NEG_INFINITY { max } else { 0.0 };
 
-    let mut sum = exponentials(s, lines, 1.0, max);
-    if !tail.is_empty() {
-        last = exp_below_89(s, s.sub(last, s.splat(max)));
-        sum = s.add(sum, last);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let mut sum = exponentials(s, lines, 1.0, max);
+        if !tail.is_empty() {
+            let e = exp_below_89(s, s.sub(s.load(&last), s.splat(max)));
+            s.store(e, &mut last);
+            sum = s.add(sum, e);
+        }
+        s.store(sum, &mut lanes);
     }
-    let sum = s.sum(sum);
+    let sum = s.sum(&lanes);
 
-    let scale = s.splat(if sum == 0.0 { 0.0 } else { 1.0 / sum });
-    for x in lines {
-        s.store(s.mul(s.load(x), scale), x);
-    }
-    if !tail.is_empty() {
-        s.store_part(s.mul(last, scale), tail);
+    let scale = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let scale = s.splat(scale);
+        for x in &mut *lines {
+            s.store(s.mul(s.load(x), scale), x);
+        }
+        if !tail.is_empty() {
+            s.store_part(s.mul(s.load(&last), scale), tail);
+        }
     }
 }
 

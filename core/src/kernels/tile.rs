@@ -1,6 +1,6 @@
 //! The tile: a small block of `x · Wᵀ` whose sums stay in registers.
 
-use crate::line::Line;
+use crate::line::{LANES, Line};
 use crate::simd::Simd;
 
 /// Lines of sums that the largest tile has.
@@ -21,6 +21,10 @@ pub(crate) const fn height<S: Simd>(left: usize) -> usize {
         (8.., _) => 6,
         (4.., 0..=2) => left,
         (4.., _) => 2,
+        // Three rows are one tile, four are two of two.
+        (3, 0..=2) => left,
+        (3, 4) => 2,
+        (3, _) => 3,
         _ => 1,
     }
 }
@@ -125,6 +129,10 @@ pub(crate) fn product<S: Simd>(s: S, tile: &Tile<'_>, sums: impl Sums<S>) {
         sizes! {
             (2, 1) (1, 2)
         }
+    } else if const { S::VECTORS == 3 } {
+        sizes! {
+            (3, 1) (2, 1)
+        }
     } else {
         tile_of::<S, 1, 1>(s, tile, sums)
     }
@@ -140,6 +148,9 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
     // for counting. Slices are cut to the same length, so that one comparison bounds all.
     // Of rows and panels, the fewer wait in registers for each of the others.
     const STEPS: usize = 8;
+    if const { S::TILE } {
+        return own_tile::<S, R>(s, tile, sums);
+    }
     let (whole, ones) = (tile.depth / STEPS, tile.depth % STEPS);
     let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
     let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
@@ -158,44 +169,72 @@ fn tile_of<S: Simd, const R: usize, const P: usize>(s: S, tile: &Tile<'_>, mut s
         (w[J], w_rest[J]) = (panel, rest);
     });
 
-    let mut sum = [[s.splat(0.0); P]; R];
-    unroll!(I < R { sum[I] = sums.start(s, I); });
-    macro_rules! step {
-        ($x:ident, $w:ident, $($k:expr),+) => {
-            if const { R < P } {
-                let mut row = [s.splat(0.0); R];
-                unroll!(I < R { row[I] = s.splat($x[I]$([$k])+); });
-                unroll!(J < P {
-                    let line = s.load(&$w[J]$([$k])+.0);
-                    unroll!(I < R { sum[I][J] = s.mul_add(row[I], line, sum[I][J]); })
-                });
-            } else {
-                let mut line = [s.splat(0.0); P];
-                unroll!(J < P { line[J] = s.load(&$w[J]$([$k])+.0); });
-                unroll!(I < R {
-                    let x = s.splat($x[I]$([$k])+);
-                    unroll!(J < P { sum[I][J] = s.mul_add(x, line[J], sum[I][J]); })
-                });
-            }
-        };
-    }
-    // Two loops, for even an empty list takes its time. (Eight rows are a tile alone, so that
-    // nothing is ahead, and have no register to spare.)
-    if const { R == 8 } || tile.ahead.is_empty() {
-        for k in 0..whole {
-            unroll!(K < STEPS { step!(x, w, k, K); });
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        let mut sum = [[s.splat(0.0); P]; R];
+        unroll!(I < R { sum[I] = sums.start(s, I); });
+        macro_rules! step {
+            ($x:ident, $w:ident, $($k:expr),+) => {
+                if const { R < P } {
+                    let mut row = [s.splat(0.0); R];
+                    unroll!(I < R { row[I] = s.splat($x[I]$([$k])+); });
+                    unroll!(J < P {
+                        let line = s.load(&$w[J]$([$k])+.0);
+                        unroll!(I < R { sum[I][J] = s.mul_add(row[I], line, sum[I][J]); })
+                    });
+                } else {
+                    let mut line = [s.splat(0.0); P];
+                    unroll!(J < P { line[J] = s.load(&$w[J]$([$k])+.0); });
+                    unroll!(I < R {
+                        let x = s.splat($x[I]$([$k])+);
+                        unroll!(J < P { sum[I][J] = s.mul_add(x, line[J], sum[I][J]); })
+                    });
+                }
+            };
         }
-    } else {
-        let mut ahead = tile.ahead.chunks(tile.ahead.len().div_ceil(whole.max(1)).max(1));
-        for k in 0..whole {
-            for line in ahead.next().unwrap_or_default() {
-                s.prefetch(line);
+        // Two loops, for even an empty list takes its time. (Eight rows are a tile alone, so that
+        // nothing is ahead, and have no register to spare.)
+        if const { R == 8 } || tile.ahead.is_empty() {
+            for k in 0..whole {
+                unroll!(K < STEPS { step!(x, w, k, K); });
             }
-            unroll!(K < STEPS { step!(x, w, k, K); });
+        } else {
+            let mut ahead = tile.ahead.chunks(tile.ahead.len().div_ceil(whole.max(1)).max(1));
+            for k in 0..whole {
+                for line in ahead.next().unwrap_or_default() {
+                    s.prefetch(line);
+                }
+                unroll!(K < STEPS { step!(x, w, k, K); });
+            }
         }
+        for k in 0..ones {
+            step!(x_rest, w_rest, k);
+        }
+        unroll!(I < R { sums.take(s, I, sum[I]); });
     }
-    for k in 0..ones {
-        step!(x_rest, w_rest, k);
+}
+
+/// [`tile_of`] one panel, on a backend that has a tile.
+#[inline(always)]
+fn own_tile<S: Simd, const R: usize>(s: S, tile: &Tile<'_>, mut sums: impl Sums<S>) {
+    let mut x = [&[][..]; R];
+    unroll!(I < R {
+        let Some(row) = tile.x.get(I * tile.x_stride..) else { return };
+        let Some(row) = row.get(..tile.depth) else { return };
+        x[I] = row;
+    });
+    let Some(w) = tile.w.get(..tile.depth) else { return };
+    let mut lines = [[0.0; LANES]; R];
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        unroll!(I < R {
+            let [first] = sums.start(s, I);
+            s.store(first, &mut lines[I]);
+        });
     }
-    unroll!(I < R { sums.take(s, I, sum[I]); });
+    s.accumulate(x, w, &mut lines);
+    for part in 0..S::PARTS {
+        let s = s.part(part);
+        unroll!(I < R { sums.take(s, I, [s.load(&lines[I])]); });
+    }
 }

@@ -181,12 +181,14 @@ impl Simd for Avx2 {
         self.mul(self.mul(x, per_pair!(pow2, half)), per_pair!(pow2, rest))
     }
     #[inline(always)]
-    fn sum(self, v: Pair) -> f32 {
+    fn sum(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `per_pair`.
         unsafe { sum(_mm256_add_ps(v.0, v.1)) }
     }
     #[inline(always)]
-    fn largest(self, v: Pair) -> f32 {
+    fn largest(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `per_pair`.
         unsafe { largest(_mm256_max_ps(v.0, v.1)) }
     }
@@ -226,15 +228,18 @@ impl Simd for Avx2 {
         }
     }
     #[inline(always)]
-    fn bytes(self, v: Pair) -> [u32; 4] {
+    fn bytes(self, v: Pair, words: &mut [u32; 4]) {
         // SAFETY: an `Avx2` exists only where the CPU has AVX2; the last is a change of type
         // between sixteen bytes of any bits.
         unsafe {
             let halves = _mm256_packs_epi32(_mm256_cvtps_epi32(v.0), _mm256_cvtps_epi32(v.1));
             // Each half of the register was packed by itself: its quarters back into order.
-            let words = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
-            let low = _mm256_castsi256_si128(words);
-            core::mem::transmute(_mm_packs_epi16(low, _mm256_extracti128_si256::<1>(words)))
+            let ordered = _mm256_permute4x64_epi64::<0b11_01_10_00>(halves);
+            let low = _mm256_castsi256_si128(ordered);
+            *words = core::mem::transmute::<__m128i, [u32; 4]>(_mm_packs_epi16(
+                low,
+                _mm256_extracti128_si256::<1>(ordered),
+            ));
         }
     }
 }

@@ -100,7 +100,8 @@ impl Simd for Avx512 {
         instruction!(_mm512_scalef_ps(x, n))
     }
     #[inline(always)]
-    fn sum(self, v: __m512) -> f32 {
+    fn sum(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `instruction`; AVX-512F includes AVX2.
         unsafe {
             let (low, high) = halves(v);
@@ -108,7 +109,8 @@ impl Simd for Avx512 {
         }
     }
     #[inline(always)]
-    fn largest(self, v: __m512) -> f32 {
+    fn largest(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         // SAFETY: as in `sum`.
         unsafe {
             let (low, high) = halves(v);
@@ -138,9 +140,9 @@ impl Simd for Avx512 {
         unsafe { _mm512_mask_storeu_ps(out.as_mut_ptr(), lanes_before(out.len()), v) }
     }
     #[inline(always)]
-    fn bytes(self, v: __m512) -> [u32; 4] {
+    fn bytes(self, v: __m512, words: &mut [u32; 4]) {
         let bytes = instruction!(_mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
         // SAFETY: both are sixteen bytes, of any bits.
-        unsafe { core::mem::transmute(bytes) }
+        *words = unsafe { core::mem::transmute::<__m128i, [u32; 4]>(bytes) };
     }
 }

@@ -1,12 +1,17 @@
-//! What the compile target offers, through `wide`; it runs everywhere.
+//! The vectors of the compile target, through `wide`; they run wherever it does.
 
 use super::{Dot, Simd};
 use crate::line::{Codes, LANES};
 use wide::{f32x4, i16x8, i32x4, u8x16};
 
-/// The instructions of the compile target: SSE2, NEON, simd128, or plain floats.
+/// The instructions of the compile target: SSE2, NEON or simd128.
 #[derive(Clone, Copy, Debug)]
-pub struct Baseline;
+pub struct Baseline(());
+
+impl Baseline {
+    /// Every target has its own.
+    pub const NEW: Self = Baseline(());
+}
 
 /// Sixteen floats, four at a time.
 #[derive(Clone, Copy, Debug)]
@@ -29,14 +34,11 @@ fn pow2(n: f32x4) -> f32x4 {
 
 impl Simd for Baseline {
     type V = Quad;
-    const FUSED: bool = NEON || cfg!(all(target_feature = "sse2", target_feature = "fma"));
-    const VECTORS: usize = if NEON {
-        8
-    } else if cfg!(any(all(target_arch = "x86_64", target_feature = "sse2"), target_feature = "simd128")) {
-        4
-    } else {
-        1
-    };
+    const FUSED: bool = cfg!(any(
+        all(target_feature = "sse2", target_feature = "fma"),
+        all(target_arch = "aarch64", target_feature = "neon")
+    ));
+    const VECTORS: usize = if cfg!(all(target_arch = "aarch64", target_feature = "neon")) { 8 } else { 4 };
 
     #[inline(always)]
     fn splat(self, x: f32) -> Quad {
@@ -107,12 +109,14 @@ impl Simd for Baseline {
         self.mul(self.mul(x, per_quad!(pow2, half)), per_quad!(pow2, rest))
     }
     #[inline(always)]
-    fn sum(self, v: Quad) -> f32 {
+    fn sum(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         let [a, b, c, d] = ((v.0 + v.2) + (v.1 + v.3)).to_array();
         (a + c) + (b + d)
     }
     #[inline(always)]
-    fn largest(self, v: Quad) -> f32 {
+    fn largest(self, line: &[f32; LANES]) -> f32 {
+        let v = self.load(line);
         let [a, b, c, d] = v.0.fast_max(v.2).fast_max(v.1.fast_max(v.3)).to_array();
         let max = |a: f32, b: f32| if a > b { a } else { b };
         max(max(a, c), max(b, d))

@@ -65,11 +65,16 @@ impl Online {
         let each = scores.chunks_exact(lines).zip(seen).zip(&self.shift).zip(&mut top);
         for (((row, seen), shift), top) in each.take(rows) {
             let (full, rest) = row.split_at((seen / LANES).min(row.len()));
-            let last = match rest.first() {
-                Some(x) => visible(s, x, *seen),
-                None => s.splat(f32::NEG_INFINITY),
-            };
-            let largest = s.largest(s.max(largest(s, full), last)) * self.scale;
+            let mut lanes = [0.0; LANES];
+            for part in 0..S::PARTS {
+                let s = s.part(part);
+                let last = match rest.first() {
+                    Some(x) => visible(s, x, *seen),
+                    None => s.splat(f32::NEG_INFINITY),
+                };
+                s.store(s.max(largest(s, full), last), &mut lanes);
+            }
+            let largest = s.largest(&lanes) * self.scale;
             *top = if largest > *shift { largest } else { *shift };
         }
         let mut sums = [0.0; ROWS];
@@ -78,15 +83,24 @@ impl Online {
             // Where nothing is seen yet, subtract nothing: -inf minus -inf would be NaN.
             let shift = if *top > f32::NEG_INFINITY { *top } else { 0.0 };
             let (full, rest) = row.split_at_mut((seen / LANES).min(row.len()));
-            let mut lanes = exponentials(s, full, self.scale, shift);
-            if let Some((x, beyond)) = rest.split_first_mut() {
-                let score = s.mul_add(visible(s, x, *seen), s.splat(self.scale), s.splat(-shift));
-                let e = exp_below_89(s, score);
-                s.store(e, x);
-                lanes = s.add(lanes, e);
-                beyond.as_flattened_mut().fill(0.0);
+            let (mut last, beyond) = match rest.split_first_mut() {
+                Some((last, beyond)) => (Some(last), beyond),
+                None => (None, &mut [][..]),
+            };
+            let mut lanes = [0.0; LANES];
+            for part in 0..S::PARTS {
+                let s = s.part(part);
+                let mut sums = exponentials(s, full, self.scale, shift);
+                if let Some(x) = last.as_deref_mut() {
+                    let score = s.mul_add(visible(s, x, *seen), s.splat(self.scale), s.splat(-shift));
+                    let e = exp_below_89(s, score);
+                    s.store(e, x);
+                    sums = s.add(sums, e);
+                }
+                s.store(sums, &mut lanes);
             }
-            *sum = s.sum(lanes);
+            beyond.as_flattened_mut().fill(0.0);
+            *sum = s.sum(&lanes);
         }
         let state = self.shift.iter_mut().zip(&mut self.sum).zip(self.before.iter_mut().zip(&mut self.after));
         for ((((shift, total), (before, after)), top), sum) in state.zip(top).zip(sums).take(rows) {
@@ -127,7 +141,8 @@ fn exp_of_one<S: Simd>(s: S, x: f32) -> f32 {
         return 0.0;
     }
     let mut all = [0.0; LANES];
-    s.store(exp_below_89(s, s.splat(x)), &mut all);
+    let first = s.part(0);
+    first.store(exp_below_89(first, first.splat(x)), &mut all);
     let [first, ..] = all;
     first
 }

@@ -85,7 +85,6 @@ fn tile_of<D: Dot, const R: usize, const P: usize>(d: D, tile: &Tile<'_>, mut si
     // fused multiply-add gives the same bits. The totals wait in memory: they are needed once
     // a group.
     const STEPS: usize = 4;
-    let s = d.floats();
     let (quads, groups) = (tile.depth.div_ceil(QUAD), groups(tile.depth, tile.group));
     let group = if groups > 1 { tile.group / QUAD } else { quads };
     let (mut rows, mut panels, mut scales) = ([&[][..]; R], [&[][..]; P], [&[][..]; P]);
@@ -100,52 +99,56 @@ fn tile_of<D: Dot, const R: usize, const P: usize>(d: D, tile: &Tile<'_>, mut si
         let (Some(panel), Some(scale)) = (panel, scale) else { return };
         (panels[J], scales[J]) = (panel, scale);
     });
-    let mut total = [[s.splat(0.0); P]; R];
-    for g in 0..groups {
-        let (from, to) = (g * group, ((g + 1) * group).min(quads));
-        let (whole, ones) = ((to - from) / STEPS, (to - from) % STEPS);
-        let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
-        let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
-        unroll!(I < R {
-            let Some(row) = rows[I].get(from..to) else { return };
-            let (row, rest) = row.as_chunks::<STEPS>();
-            let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
-            (x[I], x_rest[I]) = (row, rest);
-        });
-        unroll!(J < P {
-            let Some(panel) = panels[J].get(from..to) else { return };
-            let (panel, rest) = panel.as_chunks::<STEPS>();
-            let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
-            (w[J], w_rest[J]) = (panel, rest);
-        });
-        let mut sums = [[d.start(0); P]; R];
-        unroll!(I < R {
-            let Some(offset) = rows[I].get(quads + groups + g) else { return };
-            sums[I] = [d.start(*offset as i32); P];
-        });
-        macro_rules! step {
-            ($x:ident, $w:ident, $($k:expr),+) => {
-                unroll!(I < R {
-                    let x = $x[I]$([$k])+;
-                    unroll!(J < P { sums[I][J] = d.dot(sums[I][J], x, &$w[J]$([$k])+); })
-                });
-            };
-        }
-        for k in 0..whole {
-            unroll!(K < STEPS { step!(x, w, k, K); });
-        }
-        for k in 0..ones {
-            step!(x_rest, w_rest, k);
-        }
-        unroll!(I < R {
-            let Some(scale) = rows[I].get(quads + g) else { return };
-            let scale = s.splat(f32::from_bits(*scale));
+    for part in 0..D::Floats::PARTS {
+        let d = d.part(part);
+        let s = d.floats();
+        let mut total = [[s.splat(0.0); P]; R];
+        for g in 0..groups {
+            let (from, to) = (g * group, ((g + 1) * group).min(quads));
+            let (whole, ones) = ((to - from) / STEPS, (to - from) % STEPS);
+            let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
+            let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
+            unroll!(I < R {
+                let Some(row) = rows[I].get(from..to) else { return };
+                let (row, rest) = row.as_chunks::<STEPS>();
+                let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
+                (x[I], x_rest[I]) = (row, rest);
+            });
             unroll!(J < P {
-                let Some(columns) = scales[J].get(g) else { return };
-                let product = s.mul(s.mul(d.sums(sums[I][J]), s.load(&columns.0)), scale);
-                total[I][J] = s.add(total[I][J], product);
-            })
-        });
+                let Some(panel) = panels[J].get(from..to) else { return };
+                let (panel, rest) = panel.as_chunks::<STEPS>();
+                let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
+                (w[J], w_rest[J]) = (panel, rest);
+            });
+            let mut sums = [[d.start(0); P]; R];
+            unroll!(I < R {
+                let Some(offset) = rows[I].get(quads + groups + g) else { return };
+                sums[I] = [d.start(*offset as i32); P];
+            });
+            macro_rules! step {
+                ($x:ident, $w:ident, $($k:expr),+) => {
+                    unroll!(I < R {
+                        let x = $x[I]$([$k])+;
+                        unroll!(J < P { sums[I][J] = d.dot(sums[I][J], x, &$w[J]$([$k])+); })
+                    });
+                };
+            }
+            for k in 0..whole {
+                unroll!(K < STEPS { step!(x, w, k, K); });
+            }
+            for k in 0..ones {
+                step!(x_rest, w_rest, k);
+            }
+            unroll!(I < R {
+                let Some(scale) = rows[I].get(quads + g) else { return };
+                let scale = s.splat(f32::from_bits(*scale));
+                unroll!(J < P {
+                    let Some(columns) = scales[J].get(g) else { return };
+                    let product = s.mul(s.mul(d.sums(sums[I][J]), s.load(&columns.0)), scale);
+                    total[I][J] = s.add(total[I][J], product);
+                })
+            });
+        }
+        unroll!(I < R { sink.take(s, I, total[I]); });
     }
-    unroll!(I < R { sink.take(s, I, total[I]); });
 }

@@ -1,0 +1,16 @@
+//! The kernels' own tests on RISC-V: one line each.
+
+#![no_std]
+#![no_main]
+
+use picoformer_core::Line;
+use picoformer_riscv::{Serial, exit};
+
+const LINES: usize = 2048;
+
+#[riscv_rt::entry]
+fn main() -> ! {
+    // `entry` gives this out, once, as `&'static mut`.
+    static mut ROOM: [Line; LINES] = [Line::ZERO; LINES];
+    exit(checks::report(ROOM, &mut Serial))
+}
