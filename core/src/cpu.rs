@@ -25,10 +25,13 @@ use detect::Features;
 /// # Ok::<(), picoformer_core::Error>(())
 /// ```
 ///
-/// A `Cpu` is one pointer: ask once ([`Cpu::detect`]) and pass it on. Every method
+/// A `Cpu` is one byte: ask once ([`Cpu::detect`]) and pass it on. Every method
 /// checks its shapes before it writes.
 #[derive(Clone, Copy)]
-pub struct Cpu(&'static Kernels);
+pub struct Cpu {
+    /// Its place in [`TABLES`].
+    index: u8,
+}
 
 /// One backend's kernels. They are compiled here, not at their users' opt-level.
 #[allow(clippy::type_complexity, reason = "a table of signatures: naming each would hide them")]
@@ -181,6 +184,10 @@ static TABLES: &[(&Kernels, Features)] = &[
     (&AVX512_VNNI, detect::AVX2 | detect::AVX512 | detect::AVX512_VNNI),
 ];
 
+/// What C holds of each backend is the address of its place here.
+#[cfg(feature = "ffi")]
+static HANDLES: [u8; 8] = [0; 8];
+
 /// Refuses a buffer of fewer than `need` elements.
 const fn check(have: usize, need: usize) -> Result<(), Error> {
     if have < need { Err(Error::Shape { need }) } else { Ok(()) }
@@ -196,37 +203,48 @@ impl Cpu {
 
     /// The kernels of the compile target, which run everywhere.
     pub const fn baseline() -> Self {
-        Cpu(&BASELINE)
+        Cpu { index: 0 }
     }
 
     /// Every backend that runs here, slowest first.
     pub fn all() -> impl Iterator<Item = Self> {
         let found = detect::features();
-        TABLES.iter().filter(move |(_, needs)| needs & !found == 0).map(|&(table, _)| Cpu(table))
+        let backends = (0..).zip(TABLES).filter(move |(_, (_, needs))| needs & !found == 0);
+        backends.map(|(index, _)| Cpu { index })
+    }
+
+    /// Its kernels. Where there is one backend, the compiler knows them: those that a program
+    /// does not call are not in it.
+    #[inline(always)]
+    fn kernels(self) -> &'static Kernels {
+        match TABLES.get(usize::from(self.index)) {
+            Some((kernels, _)) if TABLES.len() > 1 => kernels,
+            _ => &BASELINE,
+        }
     }
 
     /// `"baseline"`, `"avx2"`, `"avx2+vnni"`, `"avx512"` or `"avx512+vnni"`.
     pub fn name(self) -> &'static str {
-        self.0.name.to_str().unwrap_or("")
+        self.kernels().name.to_str().unwrap_or("")
     }
 
     /// The same, as C reads it.
     #[cfg(feature = "ffi")]
     pub(crate) fn c_name(self) -> &'static CStr {
-        self.0.name
+        self.kernels().name
     }
 
     /// What C holds for this backend.
     #[cfg(feature = "ffi")]
     pub(crate) fn as_ptr(self) -> *const core::ffi::c_void {
-        core::ptr::from_ref(self.0).cast()
+        HANDLES.get(usize::from(self.index)).map_or(core::ptr::null(), core::ptr::from_ref).cast()
     }
 
     /// The backend of which [`Cpu::as_ptr`] gave `address`, which was the proof that it runs
     /// here. The address is compared, never followed.
     #[cfg(feature = "ffi")]
     pub(crate) fn from_ptr(address: *const core::ffi::c_void) -> Option<Self> {
-        TABLES.iter().map(|&(table, _)| Cpu(table)).find(|cpu| cpu.as_ptr() == address)
+        (0..).zip(TABLES).map(|(index, _)| Cpu { index }).find(|cpu| cpu.as_ptr() == address)
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows.
@@ -248,9 +266,9 @@ impl Cpu {
     ) -> Result<(), Error> {
         let m = Matmul { x, depth, panels, bias, activation, cols };
         check_matmul(&m, out)?;
-        // SAFETY: a `Cpu` only holds a table that runs here: `baseline` does everywhere,
+        // SAFETY: a `Cpu` only means a table that runs here: `baseline` does everywhere,
         // `all` and `detect` take those whose features were found.
-        unsafe { (self.0.matmul)(&m, out) };
+        unsafe { (self.kernels().matmul)(&m, out) };
         Ok(())
     }
 
@@ -265,7 +283,7 @@ impl Cpu {
         check_int8(depth, group)?;
         check(out.len(), rows.saturating_mul(int8::row_lines(depth, group)))?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.quantize)(x, depth, group, out) };
+        unsafe { (self.kernels().quantize)(x, depth, group, out) };
         Ok(())
     }
 
@@ -293,7 +311,7 @@ impl Cpu {
         check(bias.len(), if bias.is_empty() { 0 } else { Line::count(cols) })?;
         let m = MatmulInt8 { x, depth, w, bias, activation, cols };
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.matmul_int8)(&m, out) };
+        unsafe { (self.kernels().matmul_int8)(&m, out) };
         Ok(())
     }
 
@@ -307,7 +325,7 @@ impl Cpu {
     pub fn softmax(self, x: &mut [f32], cols: usize) -> Result<(), Error> {
         whole_rows(x, cols)?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.softmax)(x, cols) };
+        unsafe { (self.kernels().softmax)(x, cols) };
         Ok(())
     }
 
@@ -327,7 +345,7 @@ impl Cpu {
         check_norm(x, cols, residual, gamma)?;
         check(beta.len(), if beta.is_empty() { 0 } else { Line::count(cols) })?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.layer_norm)(x, cols, residual, gamma, beta, eps) };
+        unsafe { (self.kernels().layer_norm)(x, cols, residual, gamma, beta, eps) };
         Ok(())
     }
 
@@ -345,7 +363,7 @@ impl Cpu {
     ) -> Result<(), Error> {
         check_norm(x, cols, residual, gamma)?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.rms_norm)(x, cols, residual, gamma, eps) };
+        unsafe { (self.kernels().rms_norm)(x, cols, residual, gamma, eps) };
         Ok(())
     }
 
@@ -356,14 +374,14 @@ impl Cpu {
     pub fn add(self, x: &mut [f32], y: &[f32]) -> Result<(), Error> {
         let y = y.get(..x.len()).ok_or(Error::Shape { need: x.len() })?;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.add)(x, y) };
+        unsafe { (self.kernels().add)(x, y) };
         Ok(())
     }
 
     /// `x = activation(x)` for every number.
     pub fn activate(self, activation: Activation, x: &mut [f32]) {
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.activate)(activation, x) }
+        unsafe { (self.kernels().activate)(activation, x) }
     }
 
     /// Attention of `query` to packed keys and values, into `out[queries × width]`.
@@ -394,7 +412,7 @@ impl Cpu {
         }
         let input = Attention { shape, query, keys, values };
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.attention)(&input, scores, out, weights) };
+        unsafe { (self.kernels().attention)(&input, scores, out, weights) };
         Ok(())
     }
 
@@ -413,7 +431,8 @@ impl Cpu {
         check(out.len(), d_model)?;
         let vocab = table.len().checked_div(Line::count(d_model)).unwrap_or(0) as u32;
         // SAFETY: as in `matmul`.
-        unsafe { (self.0.embed)(table, token, d_model, scale, out) }.ok_or(Error::Token { token, vocab })
+        unsafe { (self.kernels().embed)(table, token, d_model, scale, out) }
+            .ok_or(Error::Token { token, vocab })
     }
 
     /// [`Cpu::embed`] from the output projection's panels, which the embedding is tied to.
@@ -448,7 +467,7 @@ impl Cpu {
         check(table.len(), vocab.saturating_mul(Line::count(d_model)))?;
         let x = x.get(..d_model).ok_or(Error::Shape { need: d_model })?;
         // SAFETY: as in `matmul`.
-        Ok(unsafe { (self.0.nearest)(table, vocab, d_model, x) })
+        Ok(unsafe { (self.kernels().nearest)(table, vocab, d_model, x) })
     }
 }
 

@@ -124,7 +124,7 @@ impl<'t> Workers<'t> {
             return self.cpu.matmul(x, depth, panels, bias, activation, out, cols);
         };
         if rows == 1 {
-            let (left, right) = out.split_at_mut(first * LANES);
+            let (left, right) = out.split_at_mut((first * LANES).min(out.len()));
             let (width, rest) = (left.len(), right.len());
             let at = first.saturating_mul(depth).min(panels.len());
             let (p, q) = panels.split_at(at);
@@ -134,7 +134,7 @@ impl<'t> Workers<'t> {
                 || b.matmul(x, depth, q, d, activation, right, rest),
             );
         }
-        let (top, bottom) = out.split_at_mut(first * cols);
+        let (top, bottom) = out.split_at_mut((first * cols).min(out.len()));
         let (x, y) = x.split_at(first.saturating_mul(depth).min(x.len()));
         self.join(
             || a.matmul(x, depth, panels, bias, activation, top, cols),
@@ -252,7 +252,7 @@ impl<'t> Workers<'t> {
         let rows = x.len().checked_div(cols).unwrap_or(0);
         let divided = self.halves(rows, x.len().saturating_mul(10));
         let Some((a, b, first)) = divided else { return f(self.cpu, x, residual) };
-        let (top, bottom) = x.split_at_mut(first * cols);
+        let (top, bottom) = x.split_at_mut((first * cols).min(x.len()));
         let (y, z) = match residual.and_then(|y| y.split_at_checked(top.len())) {
             Some((y, z)) => (Some(y), Some(z)),
             None => (None, None),
@@ -285,8 +285,8 @@ impl<'t> Workers<'t> {
         let Some((a, b, first)) = divided else {
             return self.cpu.attention(shape, query, keys, values, scores, out, weights);
         };
-        let (s, t) = scores.split_at_mut(each * a.count);
-        let (top, bottom) = out.split_at_mut(first * width);
+        let (s, t) = scores.split_at_mut((each * a.count).min(scores.len()));
+        let (top, bottom) = out.split_at_mut((first * width).min(out.len()));
         let rest = query.get(first * shape.query_stride..).unwrap_or_default();
         let upper = AttentionShape { queries: first, ..*shape };
         let lower = AttentionShape {

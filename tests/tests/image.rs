@@ -103,6 +103,18 @@ fn a_misaligned_image_is_refused_not_a_fault() {
 }
 
 #[test]
+fn an_image_in_a_section_of_its_own_opens_where_it_lies() {
+    #[repr(C, align(4096))]
+    struct Page<T: ?Sized>(T);
+    #[unsafe(link_section = ".model")]
+    static MODEL: Page<[u8; include_bytes!("../../std-bindings/models/g2p-en/g2p-en.pf").len()]> =
+        Page(*include_bytes!("../../std-bindings/models/g2p-en/g2p-en.pf"));
+
+    assert_eq!(MODEL.0.as_ptr().addr() % 4096, 0);
+    Image::parse(&MODEL.0).unwrap().verify().unwrap();
+}
+
+#[test]
 fn another_version_is_refused_with_its_number() {
     let mut bytes = tiny();
     bytes[8] = 99;

@@ -222,8 +222,8 @@ pub fn attention<S: Simd>(
                         if let Some(weights) = weights.as_deref_mut() {
                             let at = (head * shape.queries + i) * shape.keys;
                             let weights = weights.get_mut(at..).unwrap_or_default();
-                            let rows = weights.chunks_exact_mut(shape.keys).take(rows);
-                            for (r, (all, row)) in rows.zip(scores.chunks_exact(lines)).enumerate() {
+                            let rows = weights.chunks_exact_mut(shape.keys.max(1)).take(rows);
+                            for (r, (all, row)) in rows.zip(scores.chunks_exact(lines.max(1))).enumerate() {
                                 online.show(
                                     r,
                                     all,

@@ -13,7 +13,7 @@
 //! over groups of `n` steps, and the rounding of the outer sum.
 
 use super::activation::{Activation, activate};
-use super::tile::{Direct, SUMS};
+use super::tile::Direct;
 use crate::line::{Codes, LANES, Line};
 use crate::simd::{Dot, Simd};
 
@@ -65,12 +65,12 @@ pub fn quantize<S: Simd>(s: S, x: &[f32], depth: usize, group: usize, out: &mut 
         return;
     }
     let (quads, groups) = (depth.div_ceil(QUAD), groups(depth, group));
-    let rows = out.chunks_exact_mut(row_lines(depth, group));
+    let rows = out.chunks_exact_mut(row_lines(depth, group).max(1));
     for (x, row) in x.chunks_exact(depth).zip(rows) {
         let Some((codes, rest)) = Line::words_mut(row).split_at_mut_checked(quads) else { return };
         let Some((scales, offsets)) = rest.split_at_mut_checked(groups) else { return };
-        let steps = if groups == 1 { depth } else { group };
-        let codes = codes.chunks_mut(steps.div_ceil(QUAD));
+        let steps = if groups == 1 { depth } else { group.max(1) };
+        let codes = codes.chunks_mut(steps.div_ceil(QUAD).max(1));
         for (((x, codes), scale), offset) in x.chunks(steps).zip(codes).zip(scales).zip(offsets) {
             let (found, sum) = quantize_group(s, x, codes);
             (*scale, *offset) = (found.to_bits(), (sum as i32 * -128) as u32);
@@ -172,22 +172,11 @@ pub fn matmul<D: Dot>(
                 depth,
                 group: w.group,
             };
-            let (first, end) = (panel * LANES, ((panel + wide) * LANES).min(cols));
+            let first = panel * LANES;
             let out = out.get_mut(row * cols..(row + high) * cols).unwrap_or_default();
             let bias = bias.get(panel..).unwrap_or_default();
-            if end - first == wide * LANES {
-                let out = out.get_mut(first..).unwrap_or_default();
-                product(d, &tile, Direct { out, stride: cols, bias, floor });
-            } else {
-                let mut sums = [Line::ZERO; SUMS];
-                let all = Line::floats_mut(&mut sums);
-                product(d, &tile, Direct { out: all, stride: wide * LANES, bias, floor });
-                for (row, sums) in out.chunks_exact_mut(cols).zip(all.chunks_exact(wide * LANES)) {
-                    if let Some(row) = row.get_mut(first..end) {
-                        row.iter_mut().zip(sums).for_each(|(to, from)| *to = *from);
-                    }
-                }
-            }
+            let out = out.get_mut(first..).unwrap_or_default();
+            product(d, &tile, Direct { out, stride: cols, width: cols - first, bias, floor });
             row += high;
         }
         panel += wide;

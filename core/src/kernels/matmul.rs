@@ -1,7 +1,7 @@
 //! `out = act(x Wᵀ + b)`, by tiles.
 
 use super::activation::{Activation, activate};
-use super::tile::{Direct, SUMS, Tile, height, product, width};
+use super::tile::{Direct, Tile, height, product, width};
 use crate::line::{LANES, Line};
 use crate::simd::Simd;
 
@@ -51,11 +51,11 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
         while panel < panels {
             let wide = width::<S>(height::<S>(end_row - first_row), panels - panel);
             // The next panels are fetched in as many parts as there are tiles meanwhile.
-            let tiles = (end_row - first_row).div_ceil(height::<S>(end_row - first_row));
+            let tiles = (end_row - first_row).div_ceil(height::<S>(end_row - first_row).max(1));
             let far = tiles >= 4 && m.panels.len() >= FAR;
             let next = m.panels.get((panel + wide) * m.depth..).filter(|_| far).unwrap_or_default();
             let next = next.get(..wide * m.depth).unwrap_or(next);
-            let mut ahead = next.chunks(next.len().div_ceil(tiles).max(1));
+            let mut ahead = next.chunks(next.len().div_ceil(tiles.max(1)).max(1));
             let mut row = first_row;
             while row < end_row {
                 let tile = Tile {
@@ -100,25 +100,7 @@ fn block<S: Simd>(s: S, m: &Matmul<'_>, tile: &Tile<'_>, panel: usize, out: &mut
     // -inf is no floor.
     let floor = if m.activation == Activation::Relu { 0.0 } else { f32::NEG_INFINITY };
     let bias = m.bias.get(panel..).unwrap_or_default();
-    let (first, end) = (panel * LANES, ((panel + tile.panels) * LANES).min(m.cols));
-    if end - first == tile.panels * LANES {
-        let out = out.get_mut(first..).unwrap_or_default();
-        product(s, tile, Direct { out, stride: m.cols, bias, floor });
-    } else {
-        let mut sums = [Line::ZERO; SUMS];
-        product(
-            s,
-            tile,
-            Direct { out: Line::floats_mut(&mut sums), stride: tile.panels * LANES, bias, floor },
-        );
-        for (row, sums) in out.chunks_exact_mut(m.cols).zip(sums.chunks_exact(tile.panels)) {
-            let cells = row.chunks_mut(LANES).skip(panel);
-            for (sum, cells) in sums.iter().zip(cells) {
-                for part in 0..S::PARTS {
-                    let s = s.part(part);
-                    s.store_part(s.load(&sum.0), cells);
-                }
-            }
-        }
-    }
+    let first = panel * LANES;
+    let out = out.get_mut(first..).unwrap_or_default();
+    product(s, tile, Direct { out, stride: m.cols, width: m.cols - first, bias, floor });
 }

@@ -59,7 +59,7 @@ pub fn pack_int8(
         let (panel, lane) = (col / LANES, col % LANES);
         let codes = codes.get_mut(panel * quads..).unwrap_or_default();
         let scales = scales.get_mut(panel * groups..).unwrap_or_default();
-        let steps = if groups == 1 { depth } else { group };
+        let steps = if groups == 1 { depth } else { group.max(1) };
         for ((g, group), line) in column.chunks(steps).enumerate().zip(scales) {
             let scale = group.iter().fold(0.0_f32, |most, w| most.max(w.abs())) / 127.0;
             if let Some(cell) = line.0.get_mut(lane) {

@@ -3,9 +3,6 @@
 use crate::line::{LANES, Line};
 use crate::simd::Simd;
 
-/// Lines of sums that the largest tile has.
-pub(crate) const SUMS: usize = 24;
-
 /// Rows of the next tile where `left` are left: as many as keep the units for products
 /// busy, but so that no small rest remains after them.
 #[inline(always)]
@@ -85,6 +82,8 @@ pub(crate) struct Direct<'a> {
     /// The tile's first cell; rows are `stride` floats apart.
     pub out: &'a mut [f32],
     pub stride: usize,
+    /// Floats of a row from the first cell on: the last panel may have columns beyond them.
+    pub width: usize,
     /// Added to each panel's sums; none is zeros.
     pub bias: &'a [Line],
     /// The least that a sum may be: 0 for ReLU, -inf for any.
@@ -95,12 +94,20 @@ impl<S: Simd> Sums<S> for Direct<'_> {
     #[inline(always)]
     fn take<const P: usize>(&mut self, s: S, row: usize, sums: [S::V; P]) {
         let cells = self.out.get_mut(row * self.stride..).unwrap_or_default();
-        let Some(cells) = cells.as_chunks_mut().0.first_chunk_mut::<P>() else { return };
-        let floor = s.splat(self.floor);
+        let (floor, mut sums) = (s.splat(self.floor), sums);
         unroll!(J < P {
             let bias = self.bias.get(J).unwrap_or(&Line::ZERO);
-            s.store(s.max(floor, s.add(sums[J], s.load(&bias.0))), &mut cells[J]);
+            sums[J] = s.max(floor, s.add(sums[J], s.load(&bias.0)));
         });
+        if self.width >= P * LANES {
+            let Some(cells) = cells.as_chunks_mut().0.first_chunk_mut::<P>() else { return };
+            unroll!(J < P { s.store(sums[J], &mut cells[J]); });
+        } else {
+            let cells = cells.get_mut(..self.width).unwrap_or_default();
+            for (cells, sum) in cells.chunks_mut(LANES).zip(sums) {
+                s.store_part(sum, cells);
+            }
+        }
     }
 }
 

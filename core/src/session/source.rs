@@ -118,7 +118,7 @@ impl Session<'_, '_> {
             Pooling::None | Pooling::Mean => keep,
         };
         out.fill(0.0);
-        for token in self.encoded(sequence)?.chunks_exact(d_model).take(tokens) {
+        for token in self.encoded(sequence)?.chunks_exact(d_model.max(1)).take(tokens) {
             self.workers.cpu.add(out, token)?;
         }
         let mut scale = if tokens == 0 { 0.0 } else { 1.0 / tokens as f32 };

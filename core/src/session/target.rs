@@ -109,7 +109,9 @@ impl Session<'_, '_> {
             let vocab = c.target_vocab as usize;
             let (logits, next_token, targets) = self.logits_and_targets()?;
             let mut going = false;
-            for (i, (next, logits)) in next_token.iter_mut().zip(logits.chunks_exact(vocab)).enumerate() {
+            for (i, (next, logits)) in
+                next_token.iter_mut().zip(logits.chunks_exact(vocab.max(1))).enumerate()
+            {
                 if *next == u32::MAX && round > 0 {
                     continue;
                 }
@@ -211,8 +213,8 @@ impl Session<'_, '_> {
             for (i, t) in targets.iter().enumerate() {
                 let rows = rows(x, t, d_model);
                 if let (Some(last), Some(row)) = (
-                    rows.chunks_exact(d_model).next_back(),
-                    self.buffers.last.chunks_exact_mut(d_model).nth(i),
+                    rows.chunks_exact(d_model.max(1)).next_back(),
+                    self.buffers.last.chunks_exact_mut(d_model.max(1)).nth(i),
                 ) {
                     row.copy_from_slice(last);
                 }

@@ -176,15 +176,20 @@ struct Word {
 impl Word {
     /// Adds a letter, or puts a mark (of a class other than zero) in its place among the last marks.
     fn push(&mut self, c: char, order: u8) {
-        let mut at = self.letters.len();
-        if order != 0 {
-            let last = self.letters.get(self.marks..).unwrap_or_default();
-            at -= last.iter().rev().take_while(|&&mark| class(mark) > order).count();
-        }
         // A word that is too long is unknown whatever its letters are.
-        self.too_long |= self.letters.insert(at, c).is_err();
+        if self.letters.push(c).is_err() {
+            self.too_long = true;
+            return;
+        }
         if order == 0 {
             self.close_marks();
+            return;
+        }
+        let mut last = self.letters.get_mut(self.marks..).unwrap_or_default().iter_mut().rev();
+        let Some(mut place) = last.next() else { return };
+        for mark in last.take_while(|mark| class(**mark) > order) {
+            core::mem::swap(mark, place);
+            place = mark;
         }
     }
 
