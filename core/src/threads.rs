@@ -188,7 +188,7 @@ impl<'t> Workers<'t> {
         let (x, y) = x
             .split_at_checked(first.saturating_mul(depth))
             .ok_or(Error::Shape { need: rows.saturating_mul(depth) })?;
-        let (top, bottom) = out.split_at_mut(first * cols);
+        let (top, bottom) = out.split_at_mut((first * cols).min(out.len()));
         self.join(
             || a.rows_int8(x, depth, w, bias, activation, p, top, cols),
             || b.rows_int8(y, depth, w, bias, activation, q, bottom, cols),
@@ -209,7 +209,7 @@ impl<'t> Workers<'t> {
         let Some((a, b, first)) = self.halves(cols / LANES, cols.saturating_mul(depth) / 3) else {
             return self.cpu.matmul_int8(x, depth, w, bias, activation, out, cols);
         };
-        let (left, right) = out.split_at_mut(first * LANES);
+        let (left, right) = out.split_at_mut((first * LANES).min(out.len()));
         let (codes, scales) = int8_lines(first * LANES, depth, w.group);
         let (p, q) = w.codes.split_at(codes.min(w.codes.len()));
         let (s, t) = w.scales.split_at(scales.min(w.scales.len()));

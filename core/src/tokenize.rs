@@ -15,6 +15,7 @@ mod word_piece;
 use crate::error::Error;
 
 pub use characters::Characters;
+use normalize::{is_punctuation, is_removed};
 use pieces::Pieces;
 pub use pieces::{
     ADD_BEGIN, ADD_END, BY_WORD, CHARACTERS, LONGEST, LOWER, NONE, SPACED, Specials, WORD_PIECE,
@@ -143,6 +144,19 @@ fn is_apostrophe(c: char) -> bool {
     matches!(c, '\'' | '’')
 }
 
+/// Whether it can stand in a word: a letter, or beyond ASCII what is no punctuation, symbol or
+/// space. (The standard library's own table can panic.)
+fn is_letter(c: char) -> bool {
+    let symbol = matches!(c,
+        '\u{80}'..='\u{A9}' | '\u{AB}'..='\u{B4}' | '\u{B6}'..='\u{B9}' | '\u{BB}'..='\u{BF}' | '×' | '÷'
+        | '\u{2000}'..='\u{206F}' | '\u{20A0}'..='\u{20CF}' | '\u{2190}'..='\u{2BFF}' | '\u{3000}'..='\u{3004}'
+        | '\u{1F000}'..='\u{1FAFF}');
+    match c.is_ascii() {
+        true => c.is_ascii_alphabetic(),
+        false => !symbol && !c.is_whitespace() && !is_punctuation(c) && !is_removed(c),
+    }
+}
+
 /// The words of a text: letters and apostrophes; everything else separates.
 ///
 /// A word keeps an apostrophe at its edge only if it stands next to a letter.
@@ -153,9 +167,9 @@ fn is_apostrophe(c: char) -> bool {
 /// assert_eq!(found, ["Don’t", "'tis", "'rock'", "nd", "rate"]);
 /// ```
 pub fn words(text: &str) -> impl Iterator<Item = &str> {
-    text.split(|c: char| !c.is_alphabetic() && !is_apostrophe(c)).filter_map(|run| {
-        let first = run.find(char::is_alphabetic)?;
-        let (last, letter) = run.char_indices().rfind(|(_, c)| c.is_alphabetic())?;
+    text.split(|c: char| !is_letter(c) && !is_apostrophe(c)).filter_map(|run| {
+        let first = run.find(is_letter)?;
+        let (last, letter) = run.char_indices().rfind(|(_, c)| is_letter(*c))?;
         let after = last + letter.len_utf8();
         // Outside of the letters there are only apostrophes: keep one at each side.
         let from = run.get(..first)?.char_indices().next_back().map_or(first, |(at, _)| at);
