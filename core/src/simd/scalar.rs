@@ -214,7 +214,7 @@ impl Dot for Baseline {
     #[inline(always)]
     fn dot(self, sums: [i32; LANES], x: u32, w: &Codes) -> [i32; LANES] {
         let mut sums = [[sums]];
-        self.accumulate([&[x]], [core::slice::from_ref(w)], &mut sums);
+        Dot::accumulate(self, [&[x]], [core::slice::from_ref(w)], &mut sums);
         let [[sums]] = sums;
         sums
     }
