@@ -95,6 +95,12 @@ pub trait Simd: Copy {
         self.mul(x, self.splat(-1.0))
     }
 
+    /// `|x|`; of NaN, NaN.
+    #[inline(always)]
+    fn abs(self, x: Self::V) -> Self::V {
+        self.max(x, self.neg(x))
+    }
+
     /// The sum of a line, by halves: lane `i` and lane `i + 8`, then 4, 2, 1.
     fn sum(self, line: &[f32; LANES]) -> f32;
     /// The largest of a line; NaN may or may not be seen.

@@ -160,6 +160,10 @@ impl Simd for Baseline {
         })
     }
     #[inline(always)]
+    fn abs(self, x: Self::V) -> Self::V {
+        x.map(f32::abs)
+    }
+    #[inline(always)]
     fn sum(self, line: &[f32; LANES]) -> f32 {
         by_halves(line, |a, b| a + b)
     }
@@ -191,7 +195,8 @@ impl Simd for Baseline {
     #[inline(always)]
     fn store_bytes(self, v: Self::V, out: &mut [u32]) {
         if let Some(word) = out.get_mut(self.part) {
-            *word = u32::from_le_bytes(v.map(|x| x as i32 as u8));
+            // As in `pow2`: a conversion would have to check what it is given.
+            *word = u32::from_le_bytes(v.map(|x| (x + 12_582_912.0).to_bits() as u8));
         }
     }
 }
