@@ -95,6 +95,12 @@ pub trait Simd: Copy {
         self.mul(x, self.splat(-1.0))
     }
 
+    /// `|x|`; of NaN, NaN.
+    #[inline(always)]
+    fn abs(self, x: Self::V) -> Self::V {
+        self.max(x, self.neg(x))
+    }
+
     /// The sum of a line, by halves: lane `i` and lane `i + 8`, then 4, 2, 1.
     fn sum(self, line: &[f32; LANES]) -> f32;
     /// The largest of a line; NaN may or may not be seen.
@@ -157,6 +163,9 @@ pub trait Dot: Copy {
     const ROWS: usize;
     /// Panels of the largest tile, of one row.
     const PANELS: usize;
+    /// Whether the backend has a loop over the depth of its own,
+    /// [`accumulate`](Dot::accumulate).
+    const TILE: bool = false;
 
     /// The vectors of floats.
     fn floats(self) -> Self::Floats;
@@ -164,6 +173,16 @@ pub trait Dot: Copy {
     fn start(self, offset: i32) -> Self::Sums;
     /// `sums[column] += Σ w[column][i] · x[i]` over four `i`; the lowest byte of `x` is `x[0]`.
     fn dot(self, sums: Self::Sums, x: u32, w: &Codes) -> Self::Sums;
+    /// [`dot`](Dot::dot) of each row and panel, over every word and line that all have; only
+    /// where there is a [`TILE`](Dot::TILE).
+    #[inline(always)]
+    fn accumulate<const R: usize, const P: usize>(
+        self,
+        _x: [&[u32]; R],
+        _w: [&[Codes]; P],
+        _sums: &mut [[Self::Sums; P]; R],
+    ) {
+    }
     /// The sums that are the lanes of `s`, all or one part, each rounded to a float.
     fn sums(self, s: Self::Floats, sums: Self::Sums) -> <Self::Floats as Simd>::V;
 }

@@ -119,13 +119,13 @@ fn largest_magnitude<S: Simd>(s: S, x: &[f32]) -> f32 {
             let (lines, _) = four.as_chunks::<LANES>();
             unroll!(I < FOUR {
                 let v = s.load(&lines[I]);
-                largest[I] = s.max(largest[I], s.max(v, s.neg(v)));
+                largest[I] = s.max(largest[I], s.abs(v));
             });
         }
         let [a, b, c, mut d] = largest;
         for line in rest.chunks(LANES) {
             let v = s.load_part(line, 0.0);
-            d = s.max(d, s.max(v, s.neg(v)));
+            d = s.max(d, s.abs(v));
         }
         s.store(s.max(s.max(a, b), s.max(c, d)), &mut lanes);
     }

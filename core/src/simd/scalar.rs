@@ -7,8 +7,8 @@
 use super::{Dot, Simd};
 use crate::line::{Codes, LANES, Line};
 
-/// The floating-point unit of a Cortex-M. (`cfg` does not know the feature; the other profiles
-/// that have such a unit have atomics of 64 bits.)
+/// A Cortex-M with floating-point registers. (`cfg` does not know the feature; the other
+/// profiles that have them have atomics of 64 bits.)
 #[cfg(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", not(target_has_atomic = "64")))]
 #[path = "cortex_m.rs"]
 mod unit;
@@ -27,6 +27,17 @@ mod unit {
     pub(super) fn accumulate<const R: usize>(_: [&[f32]; R], _: &[Line], _: &mut [[f32; LANES]; R]) {}
     pub(super) use libm::sqrtf as sqrt;
 }
+
+/// Products of whole numbers.
+#[cfg_attr(
+    all(target_arch = "arm", target_os = "none", target_abi = "eabihf", not(target_has_atomic = "64")),
+    path = "dsp.rs"
+)]
+#[cfg_attr(
+    not(all(target_arch = "arm", target_os = "none", target_abi = "eabihf", not(target_has_atomic = "64"))),
+    path = "plain.rs"
+)]
+mod int8;
 
 /// The instructions of a compile target without vectors, for one part of the lanes.
 #[derive(Clone, Copy, Debug)]
@@ -144,6 +155,10 @@ impl Simd for Baseline {
         })
     }
     #[inline(always)]
+    fn abs(self, x: Self::V) -> Self::V {
+        x.map(f32::abs)
+    }
+    #[inline(always)]
     fn sum(self, line: &[f32; LANES]) -> f32 {
         by_halves(line, |a, b| a + b)
     }
@@ -175,7 +190,8 @@ impl Simd for Baseline {
     #[inline(always)]
     fn store_bytes(self, v: Self::V, out: &mut [u32]) {
         if let Some(word) = out.get_mut(self.part) {
-            *word = u32::from_le_bytes(v.map(|x| x as i32 as u8));
+            // As in `pow2`: a conversion would have to check what it is given.
+            *word = u32::from_le_bytes(v.map(|x| (x + 12_582_912.0).to_bits() as u8));
         }
     }
 }
@@ -183,8 +199,9 @@ impl Simd for Baseline {
 impl Dot for Baseline {
     type Floats = Self;
     type Sums = [i32; LANES];
-    const ROWS: usize = 1;
-    const PANELS: usize = 1;
+    const ROWS: usize = int8::ROWS;
+    const PANELS: usize = int8::PANELS;
+    const TILE: bool = true;
 
     #[inline(always)]
     fn floats(self) -> Self {
@@ -195,14 +212,20 @@ impl Dot for Baseline {
         [offset; LANES]
     }
     #[inline(always)]
-    fn dot(self, mut sums: [i32; LANES], x: u32, w: &Codes) -> [i32; LANES] {
-        let x = x.to_le_bytes().map(|x| x as i8 as i32);
-        for (sum, w) in sums.iter_mut().zip(w.0.as_chunks::<4>().0) {
-            for (x, w) in x.iter().zip(w) {
-                *sum += x * *w as i32;
-            }
-        }
+    fn dot(self, sums: [i32; LANES], x: u32, w: &Codes) -> [i32; LANES] {
+        let mut sums = [[sums]];
+        Dot::accumulate(self, [&[x]], [core::slice::from_ref(w)], &mut sums);
+        let [[sums]] = sums;
         sums
+    }
+    #[inline(always)]
+    fn accumulate<const R: usize, const P: usize>(
+        self,
+        x: [&[u32]; R],
+        w: [&[Codes]; P],
+        sums: &mut [[[i32; LANES]; P]; R],
+    ) {
+        int8::accumulate(x, w, sums);
     }
     #[inline(always)]
     fn sums(self, s: Self, sums: [i32; LANES]) -> <Self as Simd>::V {

@@ -1,4 +1,5 @@
 //! Where a board has its memory, and its clock. `BOARD` names it; by default the target's own.
+//! `MODEL` is the path of another image than the embedded model's.
 
 use std::{env, fs, path::PathBuf};
 
@@ -29,8 +30,10 @@ fn main() {
     );
     fs::write(out.join("memory.x"), memory).unwrap();
     // With a quarter of a megabyte for the program.
-    let image = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../std-bindings/models/g2p-en/g2p-en.pf");
-    if fs::metadata(image).unwrap().len() + (256 << 10) <= flash_size << 10 {
+    let image = env::var("MODEL").unwrap_or_else(|_| {
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../../std-bindings/models/g2p-en/g2p-en.pf").into()
+    });
+    if fs::metadata(&image).unwrap().len() + (256 << 10) <= flash_size << 10 {
         println!("cargo:rustc-cfg=model_fits");
     }
     if ram_size > 128 {
@@ -38,6 +41,8 @@ fn main() {
     }
     println!("cargo:rustc-check-cfg=cfg(model_fits, large)");
     println!("cargo:rerun-if-changed={image}");
+    println!("cargo:rerun-if-env-changed=MODEL");
+    println!("cargo:rustc-env=MODEL={image}");
     println!("cargo:rustc-env=CLOCK_MHZ={clock}");
     println!("cargo:rustc-link-search={}", out.display());
     println!("cargo:rustc-link-arg-bins=-Tlink.x");

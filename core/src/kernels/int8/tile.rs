@@ -24,6 +24,7 @@ pub(super) struct Tile<'a> {
 #[inline(always)]
 pub(super) const fn height<D: Dot>(left: usize) -> usize {
     match left {
+        2.. if D::ROWS == 2 => 2,
         6.. if D::ROWS >= 6 => 6,
         4.. => {
             if D::ROWS >= 4 && left != 5 {
@@ -67,6 +68,8 @@ pub(super) fn product<D: Dot>(d: D, tile: &Tile<'_>, sink: impl Sums<D::Floats>)
         sizes! { (6, 4) (4, 4) (3, 4) (2, 4) (1, 8) (1, 4) (6, 1) (4, 1) (3, 1) (2, 1) }
     } else if const { D::PANELS >= 4 } {
         sizes! { (6, 1) (4, 1) (3, 1) (2, 1) (1, 4) }
+    } else if const { D::ROWS == 2 } {
+        sizes! { (2, 1) (1, 2) }
     } else if const { D::PANELS >= 2 } {
         sizes! { (4, 1) (3, 1) (2, 1) (1, 2) }
     } else {
@@ -104,38 +107,51 @@ fn tile_of<D: Dot, const R: usize, const P: usize>(d: D, tile: &Tile<'_>, mut si
     for g in 0..groups {
         let (from, to) = (g * group, ((g + 1) * group).min(quads));
         let (whole, ones) = ((to - from) / STEPS, (to - from) % STEPS);
-        let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
-        let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
-        unroll!(I < R {
-            let Some(row) = rows[I].get(from..to) else { return };
-            let (row, rest) = row.as_chunks::<STEPS>();
-            let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
-            (x[I], x_rest[I]) = (row, rest);
-        });
-        unroll!(J < P {
-            let Some(panel) = panels[J].get(from..to) else { return };
-            let (panel, rest) = panel.as_chunks::<STEPS>();
-            let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
-            (w[J], w_rest[J]) = (panel, rest);
-        });
         let mut sums = [[d.start(0); P]; R];
         unroll!(I < R {
             let Some(offset) = rows[I].get(quads + groups + g) else { return };
             sums[I] = [d.start(*offset as i32); P];
         });
-        macro_rules! step {
-            ($x:ident, $w:ident, $($k:expr),+) => {
-                unroll!(I < R {
-                    let x = $x[I]$([$k])+;
-                    unroll!(J < P { sums[I][J] = d.dot(sums[I][J], x, &$w[J]$([$k])+); })
-                });
-            };
-        }
-        for k in 0..whole {
-            unroll!(K < STEPS { step!(x, w, k, K); });
-        }
-        for k in 0..ones {
-            step!(x_rest, w_rest, k);
+        if const { D::TILE } {
+            let (mut x, mut w) = ([&[][..]; R], [&[][..]; P]);
+            unroll!(I < R {
+                let Some(row) = rows[I].get(from..to) else { return };
+                x[I] = row;
+            });
+            unroll!(J < P {
+                let Some(panel) = panels[J].get(from..to) else { return };
+                w[J] = panel;
+            });
+            d.accumulate(x, w, &mut sums);
+        } else {
+            let (mut x, mut x_rest) = ([&[][..]; R], [&[][..]; R]);
+            let (mut w, mut w_rest) = ([&[][..]; P], [&[][..]; P]);
+            unroll!(I < R {
+                let Some(row) = rows[I].get(from..to) else { return };
+                let (row, rest) = row.as_chunks::<STEPS>();
+                let (Some(row), Some(rest)) = (row.get(..whole), rest.get(..ones)) else { return };
+                (x[I], x_rest[I]) = (row, rest);
+            });
+            unroll!(J < P {
+                let Some(panel) = panels[J].get(from..to) else { return };
+                let (panel, rest) = panel.as_chunks::<STEPS>();
+                let (Some(panel), Some(rest)) = (panel.get(..whole), rest.get(..ones)) else { return };
+                (w[J], w_rest[J]) = (panel, rest);
+            });
+            macro_rules! step {
+                ($x:ident, $w:ident, $($k:expr),+) => {
+                    unroll!(I < R {
+                        let x = $x[I]$([$k])+;
+                        unroll!(J < P { sums[I][J] = d.dot(sums[I][J], x, &$w[J]$([$k])+); })
+                    });
+                };
+            }
+            for k in 0..whole {
+                unroll!(K < STEPS { step!(x, w, k, K); });
+            }
+            for k in 0..ones {
+                step!(x_rest, w_rest, k);
+            }
         }
         unroll!(I < R {
             let Some(scale) = rows[I].get(quads + g) else { return };

@@ -3,6 +3,8 @@
 use crate::{fill, take};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
+use picoformer_core::kernels::int8::{Int8, row_lines};
+use picoformer_core::kernels::pack::int8_lines;
 use picoformer_core::{Cpu, Error, Line};
 
 /// Lines that the cases need.
@@ -25,6 +27,7 @@ pub fn kernels(room: &mut [Line], count: &mut Count<'_>) -> Result<(), Error> {
         let (x, out) = (Line::floats(x), Line::floats_mut(out));
         count(name, rows * 128 * 128, &mut || cpu.matmul(x, 128, w, bias, identity, out, 128))?;
     }
+    int8(room, count)?;
     let numbers = Line::floats_mut(room);
     for (name, rows, cols) in [("softmax_8x128", 8, 128), ("softmax_8x24", 8, 24)] {
         let x = numbers.get_mut(..rows * cols).unwrap_or_default();
@@ -72,6 +75,35 @@ pub fn kernels(room: &mut [Line], count: &mut Count<'_>) -> Result<(), Error> {
         };
         count(name, 2 * queries * tokens * 128, &mut || {
             cpu.attention(&shape, x, keys, values, scores, out, None)
+        })?;
+    }
+    Ok(())
+}
+
+/// Products of eight-bit weights, and what makes the rows for them.
+fn int8(room: &mut [Line], count: &mut Count<'_>) -> Result<(), Error> {
+    let cpu = Cpu::detect();
+    for (name, rows, depth, group) in [
+        ("matmul_int8_1x128x128", 1, 128, 0),
+        ("matmul_int8_2x128x128", 2, 128, 0),
+        ("matmul_int8_12x128x128", 12, 128, 0),
+        ("matmul_int8_1x512x128", 1, 512, 0),
+        ("matmul_int8_1x512x128_by64", 1, 512, 64),
+    ] {
+        let mut rest = &mut *room;
+        let (codes, scales) = int8_lines(128, depth, group);
+        let (codes, scales) = (take(&mut rest, 16 * codes), take(&mut rest, 16 * scales));
+        let x = Line::floats(take(&mut rest, rows * depth));
+        let (bias, out) = (take(&mut rest, 128), take(&mut rest, rows * 128));
+        let quantized = take(&mut rest, 16 * rows * row_lines(depth, group));
+        if name == "matmul_int8_2x128x128" {
+            count("quantize_2x128", rows * depth, &mut || cpu.quantize(x, depth, group, quantized))?;
+        }
+        cpu.quantize(x, depth, group, quantized)?;
+        let w = Int8 { codes: Line::codes(codes), scales, group };
+        let out = Line::floats_mut(out);
+        count(name, rows * depth * 128, &mut || {
+            cpu.matmul_int8(quantized, depth, w, bias, Activation::Identity, out, 128)
         })?;
     }
     Ok(())

@@ -5,7 +5,8 @@ use crate::{fill, take};
 use libm::{erfc, exp, fabs, sqrt, tanh};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
-use picoformer_core::kernels::pack::{pack_linear, panel_lines};
+use picoformer_core::kernels::int8::{Int8, groups, row_lines};
+use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, panel_lines};
 use picoformer_core::{Cpu, Error, Line};
 
 /// Lines that the smallest board has room for; the larger sizes need more.
@@ -50,6 +51,7 @@ impl Found {
 /// Calls `say` with each kernel's name and what was found.
 pub fn all(room: &mut [Line], say: &mut dyn FnMut(&str, Found)) -> Result<(), Error> {
     say("matmul", matmul(room)?);
+    say("matmul_int8", matmul_int8(room)?);
     say("softmax", softmax(room)?);
     say("layer_norm", norm(room, true)?);
     say("rms_norm", norm(room, false)?);
@@ -116,6 +118,61 @@ fn matmul(room: &mut [Line]) -> Result<Found, Error> {
                 }
                 found.outside |= out.broken();
             }
+        }
+    }
+    Ok(found)
+}
+
+/// The same bits as the formula in whole numbers of 64 bits: words of every rest of the depth,
+/// one and several panels and groups, odd and even rows, and codes of the largest magnitude.
+fn matmul_int8(room: &mut [Line]) -> Result<Found, Error> {
+    let mut found = Found::NOTHING;
+    let sizes = [(1, 1), (15, 4), (16, 17), (17, 23), (33, 64), (16, 100), (48, 136), (40, 300)];
+    for ((cols, depth), group) in sizes.into_iter().flat_map(|size| [0, 16, 64].map(|group| (size, group))) {
+        let ((codes, scales), each) = (int8_lines(cols, depth, group), row_lines(depth, group));
+        for (rows, extreme) in [(1, false), (2, false), (3, false), (5, true)] {
+            let floats = Line::count(cols * depth) + Line::count(rows * depth);
+            let need = floats + codes + scales + rows * each + Line::count(cols);
+            if need + Line::count(rows * cols + cols % 16 + 32) > room.len() {
+                continue;
+            }
+            let mut rest = &mut *room;
+            let w = &mut Line::floats_mut(take(&mut rest, cols * depth))[..cols * depth];
+            let x = &mut Line::floats_mut(take(&mut rest, rows * depth))[..rows * depth];
+            let (codes, scales) = (take(&mut rest, 16 * codes), take(&mut rest, 16 * scales));
+            let (quantized, bias) = (take(&mut rest, 16 * rows * each), take(&mut rest, cols));
+            fill(1, x);
+            fill(2, w);
+            fill(3, Line::floats_mut(bias));
+            if extreme {
+                x.iter_mut().chain(&mut *w).for_each(|x| *x = x.signum());
+            }
+            pack_int8(w, cols, depth, group, Line::codes_mut(codes), scales);
+            Cpu::detect().quantize(x, depth, group, quantized)?;
+            let mut out = Guarded::new(&mut rest, rows * cols, cols % 16);
+            let w = Int8 { codes: Line::codes(codes), scales, group };
+            Cpu::detect().matmul_int8(quantized, depth, w, bias, Activation::Identity, out.inside(), cols)?;
+            let (groups, quads) = (groups(depth, group), depth.div_ceil(4));
+            let steps = if groups == 1 { depth } else { group };
+            for (i, y) in out.inside().iter().enumerate() {
+                let (row, col) = (i / cols, i % cols);
+                let x = &Line::bytes(quantized)[row * each * 64..];
+                let mut total = 0.0;
+                for g in 0..groups {
+                    let product = |k: usize| {
+                        let w = w.codes[col / 16 * quads + k / 4].0[4 * (col % 16) + k % 4];
+                        i64::from(x[k] as i8) * (i64::from(w) - 128)
+                    };
+                    let sum: i64 = (g * steps..depth.min((g + 1) * steps)).map(product).sum();
+                    let scale = &x[4 * (quads + g)..][..4];
+                    let scale = f32::from_le_bytes([scale[0], scale[1], scale[2], scale[3]]);
+                    total += sum as f32 * scales[col / 16 * groups + g].0[col % 16] * scale;
+                }
+                let total = total + Line::floats(bias)[col];
+                let same = y.to_bits() == total.to_bits();
+                found.compare(if same { total } else { f32::NAN }, f64::from(total), 1.0);
+            }
+            found.outside |= out.broken();
         }
     }
     Ok(found)

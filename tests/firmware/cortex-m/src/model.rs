@@ -7,8 +7,7 @@ use picoformer_core::{Capacity, Cpu, Error, Image, Line, Plan, Session, image, i
 const LONGEST: usize = 32;
 
 /// 64-byte aligned, read where it lies.
-pub static MODEL: &[u8] =
-    include_image!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../std-bindings/models/g2p-en/g2p-en.pf"));
+pub static MODEL: &[u8] = include_image!(env!("MODEL"));
 
 const CAPACITY: Capacity = Capacity { batch: 1, source: LONGEST, target: LONGEST, chunk: 1 };
 
