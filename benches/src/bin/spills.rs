@@ -14,7 +14,8 @@
 //! A loop's backend is the width of its vectors, not a name. There must be loops of every
 //! backend, or nothing was looked at.
 
-use picoformer_core::Cpu;
+use picoformer_core::kernels::activation::Activation;
+use picoformer_core::{Cpu, Line};
 use std::process::{Command, ExitCode};
 
 /// Multiply-adds that the smallest tile does in a step: eight vectors of sums.
@@ -145,7 +146,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // Without a use of them, the kernels would not be in this program.
-    std::hint::black_box(Cpu::detect());
+    let cpu = std::hint::black_box(Cpu::detect());
+    let (mut out, identity) = ([0.0], Activation::Identity);
+    cpu.matmul(&[1.0], 1, &[Line::ZERO], &[], identity, &mut out, 1).expect("one number each");
     let program = std::env::current_exe().expect("a program has a path");
     let arguments = ["-d", "-C", "-M", "intel", "--no-show-raw-insn", "-w"];
     let output = Command::new("objdump").args(arguments).arg(program).output();

@@ -113,7 +113,7 @@ entries! {
         let cpu: Cpu = any();
         cpu.quantize(any(), any(), any(), any())?;
         cpu.matmul_int8(any(), any(), any::<Int8<'static>>(), any(), any::<Activation>(), any(), any())?;
-        pack_int8(any(), any(), any(), any(), |_| any(), any(), any());
+        pack_int8(any(), any(), any(), any(), any(), any());
     }
     rust_kernels {
         let cpu: Cpu = any();
