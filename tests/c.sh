@@ -161,7 +161,7 @@ installed() { uses_it "$out"; }
 
 # What cargo-c installs, used in the same ways, and beside another Rust library.
 cargo_c() {
-    cargo capi --version > /dev/null 2>&1 || { skipped "no cargo-c: cargo install --locked cargo-c (some minutes)"; return; }
+    cargo capi --version > /dev/null 2>&1 || { skipped "no cargo-c: cargo install --locked cargo-c, of a version for this compiler (some minutes)"; return; }
     local prefix=$out/cargo-c
     rm -rf "$prefix"
     cargo cinstall -p picoformer-core --profile archive --prefix "$prefix" --libdir lib
