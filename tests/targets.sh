@@ -8,6 +8,8 @@
 # A step is a function of a file in tests/targets/; each file says what it is for. What a
 # step needs and does not find it installs, or it says SKIPPED and why.
 set -euo pipefail
+# What fails within $(…) fails the step.
+shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
 
 STEPS=()

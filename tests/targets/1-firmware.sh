@@ -25,7 +25,7 @@ on_board() { # BOARD PROGRAM
     local target
     target=$(board_target "$1")
     (cd tests/firmware && BOARD=$1 RUSTC=$CROSS/bin/rustc \
-        cargo build --quiet --release --target "$target" -p picoformer-cortex-m --bin "$2") >&2
+        cargo build --quiet --release --target "$target" -p picoformer-cortex-m --bin "$2") >&2 || return
     timeout 300 qemu-system-arm -M "$1" -nographic -semihosting-config enable=on,target=native \
         -icount shift=6,sleep=off -kernel "tests/firmware/target/$target/release/$2" < /dev/null
 }
@@ -33,7 +33,7 @@ on_board() { # BOARD PROGRAM
 # The kernels on RISC-V, without and with floating-point registers.
 on_riscv() { # TARGET
     (cd tests/firmware && RUSTC=$CROSS/bin/rustc \
-        cargo build --quiet --release --target "$1" -p picoformer-riscv --bin kernels) >&2
+        cargo build --quiet --release --target "$1" -p picoformer-riscv --bin kernels) >&2 || return
     timeout 300 qemu-system-riscv32 -M virt -nographic -bios none \
         -kernel "tests/firmware/target/$1/release/kernels" < /dev/null
 }
