@@ -269,6 +269,7 @@ impl Cpu {
         // SAFETY: a `Cpu` only means a table that runs here: `baseline` does everywhere,
         // `all` and `detect` take those whose features were found.
         unsafe { (self.kernels().matmul)(&m, out) };
+        self.activate_sums(activation, out);
         Ok(())
     }
 
@@ -312,7 +313,15 @@ impl Cpu {
         let m = MatmulInt8 { x, depth, w, bias, activation, cols };
         // SAFETY: as in `matmul`.
         unsafe { (self.kernels().matmul_int8)(&m, out) };
+        self.activate_sums(activation, out);
         Ok(())
+    }
+
+    /// The activations that a product leaves to a pass of their own.
+    fn activate_sums(self, activation: Activation, out: &mut [f32]) {
+        if !matches!(activation, Activation::Identity | Activation::Relu) {
+            self.activate(activation, out);
+        }
     }
 
     /// Softmax of each row of `x[rows × cols]`, in place: `e^(x - max) / Σ`.

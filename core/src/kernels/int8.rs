@@ -12,7 +12,7 @@
 //! **Bound.** `|out - x·w| <= Σ_groups n · (scale_x |w|_max + scale_w |x|_max + scale_x scale_w / 2) / 2`
 //! over groups of `n` steps, and the rounding of the outer sum.
 
-use super::activation::{Activation, activate};
+use super::activation::Activation;
 use super::tile::Direct;
 use crate::line::{Codes, LANES, Line};
 use crate::simd::{Dot, Simd};
@@ -133,7 +133,8 @@ fn largest_magnitude<S: Simd>(s: S, x: &[f32]) -> f32 {
 }
 
 /// `out[rows × cols] = act(x · Wᵀ + bias)` of rows quantized by [`quantize`], with the same
-/// `depth` and `group`; `out` tells the rows.
+/// `depth` and `group`; `out` tells the rows. Activations other than `Relu` are left to the
+/// caller.
 #[inline(always)]
 pub fn matmul<D: Dot>(
     d: D,
@@ -180,8 +181,5 @@ pub fn matmul<D: Dot>(
             row += high;
         }
         panel += wide;
-    }
-    if activation != Activation::Relu {
-        activate(d.floats(), activation, out);
     }
 }

@@ -1,6 +1,6 @@
 //! `out = act(x Wᵀ + b)`, by tiles.
 
-use super::activation::{Activation, activate};
+use super::activation::Activation;
 use super::tile::{Direct, Tile, height, product, width};
 use crate::line::{LANES, Line};
 use crate::simd::Simd;
@@ -31,6 +31,9 @@ const FAR: usize = 1 << 14;
 ///
 /// Every sum starts at 0 and takes its products in order of depth, by [`Simd::mul_add`],
 /// whatever the tile: a row's result does not depend on how many rows there are.
+///
+/// Of the activations only `Relu` is done here. Any other is a pass of its own for whoever
+/// calls: in the tile it would wait for each step of so long a function.
 #[inline(always)]
 pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
     // for row in rows, col in cols:
@@ -75,10 +78,6 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
             panel += wide;
         }
         first_row = end_row;
-    }
-    // A pass of its own: in the tile it waits for each step of so long a function.
-    if m.activation != Activation::Relu {
-        activate(s, m.activation, out);
     }
 }
 

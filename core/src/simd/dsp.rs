@@ -19,7 +19,7 @@ use core::arch::asm;
 /// Rows of the largest tile.
 pub(super) const ROWS: usize = 2;
 /// Panels of the largest tile, of one row.
-pub(super) const PANELS: usize = 2;
+pub(super) const PANELS: usize = 1;
 
 /// Words of `x` that are laid out at a time: the stack has 16 bytes for each.
 const WORDS: usize = 32;
