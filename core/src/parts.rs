@@ -120,8 +120,7 @@ macro_rules! parts {
             }
             /// Views of the front of a blob.
             pub(crate) fn cut(blob: &mut $crate::parts::Cut<'w>, $c: &$crate::Config) -> Self {
-                $(let $part = $kind::cut(blob, $($arg),*);)*
-                $name { $($part,)* }
+                $name { $($part: $kind::cut(blob, $($arg),*),)* }
             }
             pub(crate) fn describe(path: &$crate::parts::Path, f: &mut $crate::parts::Describe<'_>, $c: &$crate::Config) {
                 $($kind::describe(&$crate::parts::join(path, stringify!($part)), f, $($arg),*);)*

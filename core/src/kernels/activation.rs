@@ -39,52 +39,38 @@ pub enum Activation {
     Exp,
 }
 
-/// `activation(x)` in each lane.
-#[inline(always)]
-pub fn activation<S: Simd>(s: S, activation: Activation, x: S::V) -> S::V {
-    match activation {
-        Activation::Identity => x,
-        Activation::Relu => relu(s, x),
-        Activation::GeluErf => gelu_erf(s, x),
-        Activation::GeluTanh => gelu_tanh(s, x),
-        Activation::Silu => silu(s, x),
-        Activation::Tanh => tanh(s, x),
-        Activation::Sigmoid => sigmoid(s, x),
-        Activation::Exp => exp(s, x),
-    }
-}
-
 /// `x = activation(x)` for every number.
 #[inline(always)]
 pub fn activate<S: Simd>(s: S, function: Activation, x: &mut [f32]) {
+    // What is left of a line is one of its own, so that each function is compiled once.
     let (lines, tail) = x.as_chunks_mut::<LANES>();
-    macro_rules! each {
-        ($f:ident) => {{
-            for part in 0..S::PARTS {
-                let s = s.part(part);
-                for x in &mut *lines {
-                    s.store($f(s, s.load(x)), x);
+    let mut last = [0.0; LANES];
+    last.iter_mut().zip(&*tail).for_each(|(last, x)| *last = *x);
+    let rest = if tail.is_empty() { &mut [][..] } else { core::slice::from_mut(&mut last) };
+    for lines in [lines, rest] {
+        macro_rules! each {
+            ($f:ident) => {
+                for part in 0..S::PARTS {
+                    let s = s.part(part);
+                    for x in &mut *lines {
+                        s.store($f(s, s.load(x)), x);
+                    }
                 }
-            }
-        }};
-    }
-    // The choice is made once: a loop with one function in it is the faster one.
-    match function {
-        Activation::Identity => return,
-        Activation::Relu => each!(relu),
-        Activation::GeluErf => each!(gelu_erf),
-        Activation::GeluTanh => each!(gelu_tanh),
-        Activation::Silu => each!(silu),
-        Activation::Tanh => each!(tanh),
-        Activation::Sigmoid => each!(sigmoid),
-        Activation::Exp => each!(exp),
-    }
-    if !tail.is_empty() {
-        for part in 0..S::PARTS {
-            let s = s.part(part);
-            s.store_part(activation(s, function, s.load_part(tail, 0.0)), tail);
+            };
+        }
+        // The choice is made once: a loop with one function in it is the faster one.
+        match function {
+            Activation::Identity => {}
+            Activation::Relu => each!(relu),
+            Activation::GeluErf => each!(gelu_erf),
+            Activation::GeluTanh => each!(gelu_tanh),
+            Activation::Silu => each!(silu),
+            Activation::Tanh => each!(tanh),
+            Activation::Sigmoid => each!(sigmoid),
+            Activation::Exp => each!(exp),
         }
     }
+    tail.iter_mut().zip(last).for_each(|(x, last)| *x = last);
 }
 
 /// `a polynomial in x`, by Horner's rule; the constant term comes last.

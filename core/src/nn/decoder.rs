@@ -96,10 +96,14 @@ impl<'w> Decoder<'w> {
         Norm::describe(&join(path, "norm"), f, c, Self::final_norm(c));
     }
 
+    /// Each layer's lines.
+    fn blobs(&self, c: &Config) -> core::slice::ChunksExact<'w, Line> {
+        self.layers.chunks_exact((DecoderLayer::lines(c) as usize).max(1))
+    }
+
     /// The layers, in order.
     pub fn layers(&self, c: &Config) -> impl Iterator<Item = DecoderLayer<'w>> {
-        let lines = (DecoderLayer::lines(c) as usize).max(1);
-        self.layers.chunks_exact(lines).map(move |blob| DecoderLayer::cut(&mut Cut(blob), c))
+        self.blobs(c).map(move |blob| DecoderLayer::cut(&mut Cut(blob), c))
     }
 
     /// Makes every layer's keys and values of the sources in `memory[rows × d_model]`.
@@ -111,7 +115,9 @@ impl<'w> Decoder<'w> {
         cross: &mut Caches<'_>,
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
-        for (i, layer) in self.layers(run.plan.config()).enumerate() {
+        let c = run.plan.config();
+        for (i, blob) in self.blobs(c).enumerate() {
+            let layer = DecoderLayer::cut(&mut Cut(blob), c);
             let buffers = workspace.attention()?;
             layer.cross_attention.fill_cache(run, sources, memory, &mut cross.layer(i), buffers)?;
         }
@@ -131,9 +137,18 @@ impl<'w> Decoder<'w> {
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
         let plan = run.plan;
-        for (i, layer) in self.layers(plan.config()).enumerate() {
+        // Cut here: an iterator of layers would have two of them on the stack.
+        for (i, blob) in self.blobs(plan.config()).enumerate() {
             run.layer = i;
-            layer.forward(run, targets, sources, x, &mut own.layer(i), &mut cross.layer(i), workspace)?;
+            DecoderLayer::cut(&mut Cut(blob), plan.config()).forward(
+                run,
+                targets,
+                sources,
+                x,
+                &mut own.layer(i),
+                &mut cross.layer(i),
+                workspace,
+            )?;
         }
         self.norm.forward(run.workers, x, None)
     }

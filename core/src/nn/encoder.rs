@@ -83,10 +83,14 @@ impl<'w> Encoder<'w> {
         Norm::describe(&join(path, "norm"), f, c, Self::final_norm(c));
     }
 
+    /// Each layer's lines.
+    fn blobs(&self, c: &Config) -> core::slice::ChunksExact<'w, Line> {
+        self.layers.chunks_exact((EncoderLayer::lines(c) as usize).max(1))
+    }
+
     /// The layers, in order.
     pub fn layers(&self, c: &Config) -> impl Iterator<Item = EncoderLayer<'w>> {
-        let lines = (EncoderLayer::lines(c) as usize).max(1);
-        self.layers.chunks_exact(lines).map(move |blob| EncoderLayer::cut(&mut Cut(blob), c))
+        self.blobs(c).map(move |blob| EncoderLayer::cut(&mut Cut(blob), c))
     }
 
     /// All layers, in place over `x[rows × d_model]`.
@@ -98,9 +102,16 @@ impl<'w> Encoder<'w> {
         workspace: &mut Workspace<'_>,
     ) -> Result<(), Error> {
         let plan = run.plan;
-        for (i, layer) in self.layers(plan.config()).enumerate() {
+        // Cut here: an iterator of layers would have two of them on the stack.
+        for (i, blob) in self.blobs(plan.config()).enumerate() {
             run.layer = i;
-            layer.forward(run, sequences, Mask::None, x, workspace)?;
+            EncoderLayer::cut(&mut Cut(blob), plan.config()).forward(
+                run,
+                sequences,
+                Mask::None,
+                x,
+                workspace,
+            )?;
         }
         self.norm.forward(run.workers, x, None)
     }

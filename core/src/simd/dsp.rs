@@ -18,7 +18,8 @@ use core::arch::asm;
 
 /// Rows of the largest tile.
 pub(super) const ROWS: usize = 2;
-/// Panels of the largest tile, of one row.
+/// Panels of the largest tile, of one row: two would save a tenth of its instructions, and cost a
+/// third of the product's code.
 pub(super) const PANELS: usize = 1;
 
 /// Words of `x` that are laid out at a time: the stack has 16 bytes for each.
