@@ -9,22 +9,29 @@
 # step that is interrupted goes on where it was. Needs Debian, root for apt-get, and rustup.
 
 CROSS=${CROSS:-$PWD/target/cross}
-CORE_TARGETS=(thumbv7em-none-eabihf thumbv8m.main-none-eabihf thumbv6m-none-eabi
-    riscv32imc-unknown-none-elf riscv32imafc-unknown-none-elf wasm32-unknown-unknown)
+DEVICE_TARGETS=(thumbv7em-none-eabihf thumbv8m.main-none-eabihf thumbv6m-none-eabi
+    riscv32imc-unknown-none-elf riscv32imafc-unknown-none-elf)
 STD_TARGETS=(aarch64-unknown-linux-gnu armv7-unknown-linux-gnueabihf)
 STEPS+=(toolchain)
 
 toolchain() {
+    toolchain_devices
+    build_library wasm32-unknown-unknown core,alloc compiler-builtins-mem
+    local target
+    for target in "${STD_TARGETS[@]}"; do
+        build_library "$target" std,panic_unwind,test panic-unwind
+    done
+}
+
+# What the steps without an operating system need.
+toolchain_devices() {
     install_emulators
     mkdir -p "$CROSS"
     CROSS=$(cd "$CROSS" && pwd)
     [ -e "$CROSS/unpacked" ] || unpack_compiler
     local target
-    for target in "${CORE_TARGETS[@]}"; do
+    for target in "${DEVICE_TARGETS[@]}"; do
         build_library "$target" core,alloc compiler-builtins-mem
-    done
-    for target in "${STD_TARGETS[@]}"; do
-        build_library "$target" std,panic_unwind,test panic-unwind
     done
     "$CROSS/bin/rustc" --version
 }
