@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""picoformer beside its peers: the same weights, one thread on one core, f32, the same answers.
+"""picoformer beside its peers: the same weights, one thread on one core, the same answers.
 
-    benches/peers.py [--core N] [--quick] [--only minilm|transformer|attention]
+    benches/peers.py [--core N] [--quick] [--only minilm|transformer|attention] [--weights f32|int8] [--vnni]
 
 Makes its own virtual environment in the target folder (the first time, some gigabytes: PyTorch
 comes with its CUDA libraries), builds picoformer, converts the weights, then times in rounds
@@ -9,6 +9,11 @@ A B C … A B C …, so that a slow moment falls on everybody. MiniLM is models/
 tests/fetch-models.sh fetches; the Transformer is PyTorch's nn.Transformer, base size, of a
 fixed seed; the attention is peers_attention.py. Every output is compared with PyTorch's before it counts: numbers within 1e-4 of
 the largest, generated tokens exactly.
+
+With `--weights int8` every engine quantizes the weights itself, PyTorch stays f32: numbers must have
+a cosine of 0.97 to its, and tokens are only counted, for of two that are almost as good each engine
+may take the other. `--vnni` keeps the libraries from the matrix unit AMX that some CPUs have, and to the
+AVX-512 instructions that picoformer has kernels for.
 """
 
 import argparse
@@ -44,6 +49,7 @@ def in_own_environment():
         subprocess.run([environment / "bin/pip", "install", "--quiet", *PACKAGES], check=True)
         stamp.write_text(" ".join(PACKAGES))
     python = environment / "bin/python"
+    vnni = {"MKL_ENABLE_INSTRUCTIONS": "AVX512_E1", "ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}
     # Libraries read these when they are loaded.
     settings = {
         "OMP_NUM_THREADS": "1",
@@ -53,7 +59,7 @@ def in_own_environment():
         "PYTHONWARNINGS": "ignore",
         "TRANSFORMERS_VERBOSITY": "error",
     }
-    os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | settings)
+    os.execve(python, [str(python), __file__, *sys.argv[1:]], os.environ | settings | (vnni if ASKED.vnni else {}))
 
 
 def arguments():
@@ -61,6 +67,8 @@ def arguments():
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the one to run on")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--only", choices=[*CASES, "attention"])
+    parser.add_argument("--weights", choices=["f32", "int8"], default="f32")
+    parser.add_argument("--vnni", action="store_true", help="peers without AMX")
     return parser.parse_args()
 
 
@@ -76,6 +84,8 @@ import onnxruntime as ort
 import openvino
 import torch
 from openvino._offline_transformations import apply_make_stateful_transformation as make_stateful
+
+from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import peers_attention
 from peers_models import (
@@ -105,11 +115,12 @@ def arrays(what, batch, length):
 
 
 class Picoformer:
-    def __init__(self, model):
-        self.image = WORK / f"{model}.pf"
+    def __init__(self, model, weights="f32"):
+        self.image = WORK / f"{model}-{weights}.pf"
         self.binary = TARGET / "release/picoformer"
-        weights = {"minilm": ("bert", ROOT / "models/minilm/model.safetensors"), "transformer": ("torch", WORK / "transformer/model.safetensors")}
-        subprocess.run([self.binary, "convert", *weights[model], self.image], check=True, stderr=subprocess.DEVNULL)
+        trained = {"minilm": ("bert", ROOT / "models/minilm/model.safetensors"), "transformer": ("torch", WORK / "transformer/model.safetensors")}
+        command = [self.binary, "convert", *trained[model], self.image, "--weights", weights]
+        subprocess.run(command, check=True, stderr=subprocess.DEVNULL)
 
     def seconds(self, what, batch, length):
         """It times itself: the median of its samples, and the result."""
@@ -151,7 +162,16 @@ class OnnxRuntime:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
-        self.open = lambda *of: ort.InferenceSession(onnx(*of), options, providers=["CPUExecutionProvider"])
+        self.open = lambda *of: ort.InferenceSession(self.file(*of), options, providers=["CPUExecutionProvider"])
+
+    @staticmethod
+    def file(what, batch):
+        path = onnx(what, batch)
+        if ASKED.weights == "f32":
+            return path
+        quantized = path.with_suffix(".int8.onnx")
+        quantize_dynamic(path, quantized, weight_type=QuantType.QInt8, per_channel=True)
+        return quantized
 
     def prepare(self, what, batch, length):
         if what != "generate":
@@ -209,10 +229,13 @@ class OpenVino:
         return generate, lambda found: np.concatenate(found).tolist()
 
 
+COMPUTE = {"f32": "float32", "int8": "int8"}
+
+
 class CTranslate2:
     def __init__(self, model):
         folder = str(WORK / f"{model}.ct2")
-        options = {"device": "cpu", "compute_type": "float32", "inter_threads": 1, "intra_threads": 1}
+        options = {"device": "cpu", "compute_type": COMPUTE[ASKED.weights], "inter_threads": 1, "intra_threads": 1}
         if model == "minilm":
             ctranslate2.converters.TransformersConverter(str(ROOT / "models/minilm")).convert(folder, force=True)
             self.model = ctranslate2.Encoder(folder, **options)
@@ -257,6 +280,9 @@ class Absent:
 
 
 ENGINES = {OURS: Picoformer, "pytorch": PyTorch, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "ctranslate2": CTranslate2}
+if ASKED.weights == "int8":
+    ours = {OURS: lambda model: Picoformer(model, "int8"), f"{OURS}-64": lambda model: Picoformer(model, "int8-64")}
+    ENGINES = ours | {"pytorch f32": PyTorch, "onnxruntime": OnnxRuntime, "ctranslate2": CTranslate2}
 
 
 def sample(run, least):
@@ -274,10 +300,18 @@ def compare(found, expected):
     if expected is None:
         raise ValueError("nothing to compare with")
     if isinstance(expected, list):
+        if ASKED.weights == "int8" and len(found) == len(expected):
+            return
         if found != expected:
             raise ValueError(f"{sum(x != y for x, y in zip(found, expected))} of {len(expected)} tokens differ")
         return
     expected = np.asarray(expected)[: len(found)]
+    if ASKED.weights == "int8":
+        found = np.asarray(found)
+        cosine = float(found @ expected / np.linalg.norm(found) / np.linalg.norm(expected))
+        if not cosine >= 0.97:
+            raise ValueError(f"cosine {cosine:.3f}")
+        return
     off = float(np.abs(np.asarray(found) - expected).max() / np.abs(expected).max())
     if not off <= 1e-4:
         raise ValueError(f"off by {off:.1e} of the largest")
@@ -289,14 +323,14 @@ def measure(engines, case, rounds, least=None):
     print(*case, "…", file=sys.stderr)
     itself = lambda name: hasattr(engines[name], "seconds")
     times, runs, reasons, expected = {name: [] for name in engines}, {}, {}, None
-    for name in ["pytorch", *(name for name in engines if name != "pytorch")]:
+    for name in sorted(engines, key=lambda name: "pytorch" not in name):
         try:
             if itself(name):
                 found = engines[name].seconds(*case)[1]
             else:
                 runs[name], read = engines[name].prepare(*case)
                 found = read(runs[name]())
-            if name == "pytorch":
+            if "pytorch" in name:
                 expected = found
             # CTranslate2 scores a target of its own making, see there.
             compare(found, getattr(engines[name], "expected", expected) if case[0] == "forward" else expected)
@@ -332,7 +366,7 @@ def table(rows, unit, line_of):
                 line += f"{f'[{len(notes)}]':>14}"
             else:
                 line += f"{'-':>14}" if cell is None else f"{number(cell):>14.3f}"
-        others = {name: cell for name, cell in cells.items() if name != OURS and not isinstance(cell, str)}
+        others = {name: cell for name, cell in cells.items() if OURS not in name and not isinstance(cell, str)}
         if others and not isinstance(cells[OURS], str):
             best = min(others, key=others.get)
             times = others[best] / cells[OURS]
@@ -347,10 +381,10 @@ def main():
     subprocess.run(["cargo", "build", "--quiet", "--release", "-p", "picoformer"], cwd=ROOT, check=True)
     rounds = 2 if ASKED.quick else 7
     versions = ", ".join(f"{m.__name__} {m.__version__.split('-')[0]}" for m in (torch, ort, openvino, ctranslate2))
-    print(f"core {ASKED.core}, one thread, f32, {rounds} rounds; {versions}")
+    print(f"core {ASKED.core}, one thread, {ASKED.weights}, {rounds} rounds; {versions}")
     if ASKED.only != "attention":
         table(models([ASKED.only] if ASKED.only else CASES, rounds, 0.1 if ASKED.quick else 0.4), "ms", model_line)
-    if ASKED.only in (None, "attention"):
+    if ASKED.only in (None, "attention") and ASKED.weights == "f32":
         engines = peers_attention.engines(TARGET / "release/picoformer")
         table(((case, measure(engines, case, rounds)) for case in peers_attention.CASES), "GFLOP/s", peers_attention.line)
 
