@@ -10,6 +10,8 @@ use crate::kernels::int8::{self, Int8};
 use crate::kernels::matmul::{self, Matmul};
 use crate::kernels::pack::{int8_lines, panel_lines};
 use crate::kernels::{embedding, norm, softmax};
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+use crate::simd::NeonDot;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 use crate::simd::{Avx2, Avx512, Avx512Vnni, AvxVnni};
 use crate::{error::Error, line::Line, simd::Baseline};
@@ -117,7 +119,10 @@ macro_rules! backend {
 
 /// A backend whose products of whole numbers have instructions of their own; all else is
 /// that of another.
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
+#[cfg(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_feature = "neon", target_endian = "little")
+))]
 macro_rules! backend_with {
     ($table:ident, $name:literal, $of:ident, $dot:expr, $feature:literal) => {
         static $table: Kernels = {
@@ -160,6 +165,13 @@ macro_rules! avx512_vnni {
         unsafe { Avx512Vnni::assume() }
     };
 }
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+macro_rules! neon_dot {
+    () => {
+        // SAFETY: as in `avx2`, with `dotprod`.
+        unsafe { NeonDot::assume() }
+    };
+}
 
 backend!(BASELINE, c"baseline", Baseline::NEW, Baseline::NEW);
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -170,10 +182,14 @@ backend_with!(AVX_VNNI, c"avx2+vnni", AVX2, avx_vnni!(), "avx2,fma,avxvnni");
 backend!(AVX512, c"avx512", avx512!(), avx2!(), "avx512f,avx2,fma");
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 backend_with!(AVX512_VNNI, c"avx512+vnni", AVX512, avx512_vnni!(), "avx512f,avx512vnni");
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+backend_with!(NEON_DOT, c"neon+dot", BASELINE, neon_dot!(), "dotprod");
 
 /// Every backend that is compiled, slowest first, and what it needs of the CPU.
 static TABLES: &[(&Kernels, Features)] = &[
     (&BASELINE, 0),
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+    (&NEON_DOT, detect::DOT),
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
     (&AVX2, detect::AVX2),
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
@@ -223,7 +239,7 @@ impl Cpu {
         }
     }
 
-    /// `"baseline"`, `"avx2"`, `"avx2+vnni"`, `"avx512"` or `"avx512+vnni"`.
+    /// `"baseline"`, `"avx2"`, `"avx2+vnni"`, `"avx512"`, `"avx512+vnni"` or `"neon+dot"`.
     pub fn name(self) -> &'static str {
         self.kernels().name.to_str().unwrap_or("")
     }

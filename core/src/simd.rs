@@ -3,9 +3,12 @@
 //! | backend | a vector is | chosen |
 //! |---|---|---|
 //! | [`Baseline`] | four `wide::f32x4`: SSE2, NEON, simd128 | by the compile target |
-//! | [`Baseline`] without vectors | four floats: a quarter of the lanes at a time | likewise |
+//! | [`Baseline`] without vectors | two floats: an eighth of the lanes at a time | likewise |
 //! | `Avx2` | two `__m256` | by [`Cpu`](crate::Cpu) at run time |
 //! | `Avx512` | one `__m512` | by [`Cpu`](crate::Cpu) at run time |
+//!
+//! Products of whole numbers ([`Dot`]) may have instructions of their own, asked for at run time:
+//! `AvxVnni`, `Avx512Vnni`, `NeonDot`.
 //!
 //! The width never varies, so packed weights are the same bytes everywhere and a sum
 //! over lanes has one order. Backends with fused products give the same bits in every kernel.
@@ -25,8 +28,12 @@ pub use baseline::Baseline;
 mod avx2;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod avx512;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+mod neon;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 mod vnni;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+pub use neon::NeonDot;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub use {
     avx2::Avx2,

@@ -3,13 +3,40 @@
 /// A set of the constants below.
 pub(super) type Features = u32;
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+pub(super) use arm::*;
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
 pub(super) use x86::*;
 
 /// What the CPU has: nothing beyond its compile target.
-#[cfg(not(all(target_arch = "x86_64", target_feature = "sse2")))]
+#[cfg(not(any(
+    all(target_arch = "x86_64", target_feature = "sse2"),
+    all(target_arch = "aarch64", target_feature = "neon", target_endian = "little")
+)))]
 pub(super) fn features() -> Features {
     0
+}
+
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+mod arm {
+    use super::Features;
+
+    /// SDOT.
+    pub(in super::super) const DOT: Features = 1;
+
+    /// What the CPU has; where the operating system cannot be asked, what the compile target has.
+    pub(in super::super) fn features() -> Features {
+        let found = cfg!(target_feature = "dotprod");
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let found = found || {
+            unsafe extern "C" {
+                safe fn getauxval(what: core::ffi::c_ulong) -> core::ffi::c_ulong;
+            }
+            // AT_HWCAP, and its bit HWCAP_ASIMDDP.
+            getauxval(16) >> 20 & 1 == 1
+        };
+        if found { DOT } else { 0 }
+    }
 }
 
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2"))]
