@@ -48,6 +48,14 @@ pub struct Sequence {
     pub keep: u32,
 }
 
+impl Sequence {
+    /// Where its rows lie in `[rows × width]`; what does not fit a number is beyond every slice.
+    pub const fn range(&self, width: usize) -> core::ops::Range<usize> {
+        let (row, rows) = (self.row as usize, self.rows as usize);
+        row.saturating_mul(width)..row.saturating_add(rows).saturating_mul(width)
+    }
+}
+
 /// Where attention weights come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {

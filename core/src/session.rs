@@ -115,9 +115,9 @@ fn caches<'k>(plan: &Plan, capacity: usize, keys: &'k mut [Line], values: &'k mu
 }
 
 fn rows<'x>(x: &'x [f32], s: &Sequence, d_model: usize) -> &'x [f32] {
-    x.get(s.row as usize * d_model..(s.row as usize + s.rows as usize) * d_model).unwrap_or(&[])
+    x.get(s.range(d_model)).unwrap_or(&[])
 }
 
 fn rows_mut<'x>(x: &'x mut [f32], s: &Sequence, d_model: usize) -> &'x mut [f32] {
-    x.get_mut(s.row as usize * d_model..(s.row as usize + s.rows as usize) * d_model).unwrap_or_default()
+    x.get_mut(s.range(d_model)).unwrap_or_default()
 }

@@ -184,24 +184,24 @@ impl SelfAttention<'_> {
         let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
         let (stride, width) = (3 * heads.width(), heads.width());
         let rows = x.len().checked_div(d_model).unwrap_or(0);
-        let query_key_value = super::part(query_key_value, rows * stride)?;
-        let attended = super::part(attended, rows * width)?;
+        let query_key_value = super::part(query_key_value, rows.saturating_mul(stride))?;
+        let attended = super::part(attended, rows.saturating_mul(width))?;
 
         project_in(run, &self.query_key_value, norm, x, sublayer, quantized, query_key_value)?;
         for (i, s) in sequences.iter().enumerate() {
-            let (row, rows, at) = (s.row as usize, s.rows as usize, s.at as usize);
-            let query = query_key_value.get(row * stride..).unwrap_or_default();
-            cache.append(i, at, query, stride, rows);
+            let at = s.at as usize;
+            let query = query_key_value.get(s.range(stride).start..).unwrap_or_default();
+            cache.append(i, at, query, stride, s.rows as usize);
             let shape = AttentionShape {
                 heads,
-                queries: rows,
+                queries: s.rows as usize,
                 query_stride: stride,
                 keys: s.keep as usize,
                 capacity: cache.capacity,
                 first: at,
                 mask,
             };
-            let out = attended.get_mut(row * width..(row + rows) * width).unwrap_or_default();
+            let out = attended.get_mut(s.range(width)).unwrap_or_default();
             attend(run, run.site(part, i), shape, query, cache, scores, out)?;
         }
         project_out(run, &self.output, norm, attended, x, sublayer, quantized)
@@ -220,8 +220,9 @@ impl CrossAttention<'_> {
     ) -> Result<(), Error> {
         let (stride, d_model) = (self.key_value.cols, self.key_value.depth);
         for (i, s) in sources.iter().enumerate() {
-            let rows = memory.get(s.row as usize * d_model..).unwrap_or_default();
-            let key_value = super::part(&mut *buffers.query_key_value, s.rows as usize * stride)?;
+            let rows = memory.get(s.range(d_model).start..).unwrap_or_default();
+            let need = (s.rows as usize).saturating_mul(stride);
+            let key_value = super::part(&mut *buffers.query_key_value, need)?;
             let block = run.plan.block();
             let blocks = key_value.chunks_mut((block * stride).max(1));
             for (x, key_value) in rows.chunks((block * d_model).max(1)).zip(blocks) {
@@ -248,12 +249,12 @@ impl CrossAttention<'_> {
         let (heads, d_model) = (heads(run.plan.config()), norm.d_model);
         let width = heads.width();
         let rows = x.len().checked_div(d_model).unwrap_or(0);
-        let query = super::part(query, rows * width)?;
-        let attended = super::part(attended, rows * width)?;
+        let query = super::part(query, rows.saturating_mul(width))?;
+        let attended = super::part(attended, rows.saturating_mul(width))?;
 
         project_in(run, &self.query, norm, x, sublayer, quantized, query)?;
         for (i, (target, source)) in targets.iter().zip(sources).enumerate() {
-            let rows = target.row as usize * width..(target.row as usize + target.rows as usize) * width;
+            let rows = target.range(width);
             let shape = AttentionShape {
                 heads,
                 queries: target.rows as usize,
