@@ -1,6 +1,7 @@
 //! What a model is, as numbers: one description for every family.
 
 use crate::kernels::activation::Activation;
+use crate::kernels::half::Format;
 
 /// Enums whose numbers are pinned: an image stores them.
 macro_rules! choices {
@@ -70,6 +71,10 @@ choices! {
         /// In eight bits, with a scale for each output row and 64 steps of its depth: closer, and
         /// a sixteenth larger.
         Int8By64 = 2,
+        /// In sixteen bits, IEEE 754's binary16; products are of floats.
+        F16 = 3,
+        /// In sixteen bits, the upper half of a float; products are of floats.
+        Bf16 = 4,
     }
     /// What makes one vector of a text from its tokens' vectors.
     Pooling {
@@ -126,10 +131,19 @@ impl Elements {
 }
 
 impl Element {
-    /// Steps of the depth that share a scale in a row of `depth`: 0 is all of them; `None` for floats.
+    /// The format of sixteen bits, if it is one.
+    pub const fn half(self) -> Option<Format> {
+        match self {
+            Element::F16 => Some(Format::F16),
+            Element::Bf16 => Some(Format::Bf16),
+            Element::F32 | Element::Int8 | Element::Int8By64 => None,
+        }
+    }
+
+    /// Of eight bits, the steps of the depth that share a scale: 0 is all of them.
     pub const fn group(self) -> Option<usize> {
         match self {
-            Element::F32 => None,
+            Element::F32 | Element::F16 | Element::Bf16 => None,
             Element::Int8 => Some(0),
             Element::Int8By64 => Some(64),
         }

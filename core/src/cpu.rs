@@ -6,6 +6,7 @@ use core::ffi::CStr;
 
 use crate::kernels::activation::{self, Activation};
 use crate::kernels::attention::{self, AttentionShape, score_lines};
+use crate::kernels::half::{self, Half, half_lines};
 use crate::kernels::int8::{self, Int8};
 use crate::kernels::matmul::{self, Matmul};
 use crate::kernels::pack::{int8_lines, panel_lines};
@@ -280,11 +281,48 @@ impl Cpu {
         out: &mut [f32],
         cols: usize,
     ) -> Result<(), Error> {
-        let m = Matmul { x, depth, panels, bias, activation, cols };
-        check_matmul(&m, out)?;
+        let rows = check_matmul(x, depth, panels, bias, out, cols)?;
+        let m = Matmul {
+            x,
+            x_stride: depth,
+            rows,
+            depth,
+            panels,
+            bias,
+            activation,
+            cols,
+            stride: cols,
+            add: false,
+        };
         // SAFETY: a `Cpu` only means a table that runs here: `baseline` does everywhere,
         // `all` and `detect` take those whose features were found.
         unsafe { (self.kernels().matmul)(&m, out) };
+        self.activate_sums(activation, out);
+        Ok(())
+    }
+
+    /// [`Cpu::matmul`] of weights stored in sixteen bits, to the same bits as of the same weights in
+    /// floats; `scratch` is [`half::SCRATCH`] lines. See [`half`].
+    ///
+    /// # Errors
+    /// [`Error::Shape`] if `out` is not whole rows, or another buffer is short.
+    pub fn matmul_half(
+        self,
+        x: &[f32],
+        depth: usize,
+        w: Half<'_>,
+        bias: &[Line],
+        activation: Activation,
+        scratch: &mut [Line],
+        out: &mut [f32],
+        cols: usize,
+    ) -> Result<(), Error> {
+        check_half(x, depth, w, bias, scratch, out, cols)?;
+        let multiply = |m: &Matmul<'_>, out: &mut [f32]| {
+            // SAFETY: as in `matmul`.
+            unsafe { (self.kernels().matmul)(m, out) }
+        };
+        half::matmul(x, depth, w, bias, activation, scratch, out, cols, multiply);
         self.activate_sums(activation, out);
         Ok(())
     }
@@ -513,12 +551,37 @@ fn whole_rows(x: &[f32], cols: usize) -> Result<usize, Error> {
     if cols == 0 || x.len() == rows * cols { Ok(rows) } else { Err(Error::Shape { need: (rows + 1) * cols }) }
 }
 
-/// What [`Cpu::matmul`] needs.
-pub(crate) fn check_matmul(m: &Matmul<'_>, out: &[f32]) -> Result<(), Error> {
-    let rows = whole_rows(out, m.cols)?;
-    check(m.x.len(), rows.saturating_mul(m.depth))?;
-    check(m.panels.len(), panel_lines(m.cols, m.depth))?;
-    check(m.bias.len(), if m.bias.is_empty() { 0 } else { Line::count(m.cols) })
+/// What [`Cpu::matmul`] needs; gives the rows.
+pub(crate) fn check_matmul(
+    x: &[f32],
+    depth: usize,
+    panels: &[Line],
+    bias: &[Line],
+    out: &[f32],
+    cols: usize,
+) -> Result<usize, Error> {
+    let rows = whole_rows(out, cols)?;
+    check(x.len(), rows.saturating_mul(depth))?;
+    check(panels.len(), panel_lines(cols, depth))?;
+    check(bias.len(), if bias.is_empty() { 0 } else { Line::count(cols) })?;
+    Ok(rows)
+}
+
+/// What [`Cpu::matmul_half`] needs, `scratch` of one thread.
+pub(crate) fn check_half(
+    x: &[f32],
+    depth: usize,
+    w: Half<'_>,
+    bias: &[Line],
+    scratch: &[Line],
+    out: &[f32],
+    cols: usize,
+) -> Result<(), Error> {
+    let rows = whole_rows(out, cols)?;
+    check(x.len(), rows.saturating_mul(depth))?;
+    check(w.halves.len(), half_lines(cols, depth))?;
+    check(bias.len(), if bias.is_empty() { 0 } else { Line::count(cols) })?;
+    check(scratch.len(), half::SCRATCH)
 }
 
 /// What [`Cpu::attention`] needs, of one query or more; scratch and weights apart.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`matmul`] | `act(x Wᵀ + b)` in register tiles |
 //! | [`int8`] | the same of eight-bit weights, in whole numbers |
+//! | [`half`] | the same of weights stored in sixteen bits |
 //! | [`activation`] | relu, gelu, silu, tanh, sigmoid, exp |
 //! | [`softmax`] | `exp(x) / Σ exp(x)` |
 //! | [`norm`] | LayerNorm and RMSNorm, with the residual addition |
@@ -19,6 +20,7 @@
 pub mod activation;
 pub mod attention;
 pub mod embedding;
+pub mod half;
 pub mod int8;
 pub mod matmul;
 pub mod norm;

@@ -17,6 +17,12 @@ pub struct Line(pub [f32; LANES]);
 #[repr(C, align(64))]
 pub struct Codes(pub [u8; 4 * LANES]);
 
+/// Two lines of weights in sixteen bits: of a panel, two steps of depth of sixteen columns; of a
+/// table, thirty-two features. See [`half`](crate::kernels::half).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct Halves(pub [[u16; LANES]; 2]);
+
 impl Line {
     /// Sixteen zeros.
     pub const ZERO: Self = Line([0.0; LANES]);
@@ -62,6 +68,19 @@ impl Line {
     /// [`Line::codes`], to write.
     pub fn codes_mut(lines: &mut [Line]) -> &mut [Codes] {
         // SAFETY: as in `codes`; any bytes are floats, and the borrow is passed on.
+        unsafe { core::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len()) }
+    }
+
+    /// The lines as weights in sixteen bits.
+    pub fn halves(lines: &[Line]) -> &[Halves] {
+        const { assert!(size_of::<Halves>() == size_of::<Line>() && align_of::<Halves>() == align_of::<Line>()) };
+        // SAFETY: as in `codes`.
+        unsafe { core::slice::from_raw_parts(lines.as_ptr().cast(), lines.len()) }
+    }
+
+    /// [`Line::halves`], to write.
+    pub fn halves_mut(lines: &mut [Line]) -> &mut [Halves] {
+        // SAFETY: as in `codes_mut`.
         unsafe { core::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), lines.len()) }
     }
 

@@ -268,17 +268,17 @@ impl Plan {
         let layers = larger(AttentionBuffers::size(self), FeedForwardBuffers::size(self));
         larger(layers, OutputBuffers::size(self))
     }
-    /// Lines of a block's rows in eight bits, for the projections of attention.
+    /// Lines of a block's rows in eight bits (or of widened weights), for the projections of attention.
     pub(crate) const fn quantized_attention(&self) -> u64 {
         let element = self.config.elements.attention;
         let deepest = larger(self.d_model(), self.width()) as usize;
-        Panels::quantized(self.block_rows(), deepest, element)
+        Panels::quantized(self.block_rows(), deepest, element, self.threads)
     }
     /// The same for the feed-forward layer.
     pub(crate) const fn quantized_feed_forward(&self) -> u64 {
         let element = self.config.elements.feed_forward;
         let deepest = larger(self.d_model(), self.config.d_ff as u64) as usize;
-        Panels::quantized(self.block_rows(), deepest, element)
+        Panels::quantized(self.block_rows(), deepest, element, self.threads)
     }
     /// The same for the rows whose scores are there at once.
     pub(crate) const fn quantized_output(&self) -> u64 {
@@ -287,7 +287,7 @@ impl Plan {
             Output::Tied => self.config.elements.tokens,
             Output::Separate => self.config.elements.output,
         };
-        Panels::quantized(self.logits_rows(), self.config.d_model as usize, element)
+        Panels::quantized(self.logits_rows(), self.config.d_model as usize, element, self.threads)
     }
     /// Rows whose scores are there at once: a batch's, or some of a chunk's, for which the
     /// output projection is read together.

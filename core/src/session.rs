@@ -6,6 +6,7 @@ mod target;
 use crate::arena::{Buffers, OutputBuffers, Workspace};
 use crate::kernels::activation::Activation;
 use crate::kernels::embedding::{argmax, nearest_int8};
+use crate::kernels::half::nearest_half;
 use crate::nn::embedding::Vectors;
 use crate::nn::{Caches, Linear, Sequence};
 use crate::{Cpu, Error, Line, Model, Plan, Threads, Workers};
@@ -92,6 +93,7 @@ impl<'w, 'a> Session<'w, 'a> {
         match tokens.vectors {
             Vectors::F32(lines) => return Ok(self.workers.cpu.nearest(lines, tokens.rows, d_model, x)?.0),
             Vectors::Int8(table) => return Ok(nearest_int8(&table, tokens.rows, x).0),
+            Vectors::Half(table) => return Ok(nearest_half(table, tokens.rows, x).0),
             Vectors::Tied(_) => {}
         }
         let OutputBuffers { logits, quantized } = Workspace::new(plan, self.buffers.scratch)?.output()?;

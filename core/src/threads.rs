@@ -2,8 +2,8 @@
 
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::{AttentionShape, Mask, score_lines};
+use crate::kernels::half::{self, Half, half_lines};
 use crate::kernels::int8::{Int8, row_lines};
-use crate::kernels::matmul::Matmul;
 use crate::kernels::pack::int8_lines;
 use crate::line::{LANES, Line};
 use crate::{Cpu, Error};
@@ -119,7 +119,7 @@ impl<'t> Workers<'t> {
         // A single row is divided by panels.
         let items = if rows == 1 { cols / LANES } else { rows };
         // What is wrong is refused as a whole: no half is written.
-        crate::cpu::check_matmul(&Matmul { x, depth, panels, bias, activation, cols }, out)?;
+        crate::cpu::check_matmul(x, depth, panels, bias, out, cols)?;
         let Some((a, b, first)) = self.halves(items, work) else {
             return self.cpu.matmul(x, depth, panels, bias, activation, out, cols);
         };
@@ -139,6 +139,47 @@ impl<'t> Workers<'t> {
         self.join(
             || a.matmul(x, depth, panels, bias, activation, top, cols),
             || b.matmul(y, depth, panels, bias, activation, bottom, cols),
+        )
+    }
+
+    /// [`Cpu::matmul_half`], with [`half::SCRATCH`] lines of scratch for each thread.
+    pub fn matmul_half(
+        self,
+        x: &[f32],
+        depth: usize,
+        w: Half<'_>,
+        bias: &[Line],
+        activation: Activation,
+        scratch: &mut [Line],
+        out: &mut [f32],
+        cols: usize,
+    ) -> Result<(), Error> {
+        crate::cpu::check_half(x, depth, w, bias, scratch, out, cols)?;
+        let need = self.count.saturating_mul(half::SCRATCH);
+        if scratch.len() < need {
+            return Err(Error::Shape { need });
+        }
+        let rows = out.len().checked_div(cols).unwrap_or(0);
+        let items = if rows == 1 { cols / LANES } else { rows };
+        let Some((a, b, first)) = self.halves(items, out.len().saturating_mul(depth)) else {
+            return self.cpu.matmul_half(x, depth, w, bias, activation, scratch, out, cols);
+        };
+        let (p, q) = scratch.split_at_mut(a.count * half::SCRATCH);
+        if rows == 1 {
+            let (left, right) = out.split_at_mut((first * LANES).min(out.len()));
+            let (width, rest) = (left.len(), right.len());
+            let (u, v) = w.halves.split_at(half_lines(width, depth).min(w.halves.len()));
+            let (c, d) = bias.split_at(first.min(bias.len()));
+            return self.join(
+                || a.matmul_half(x, depth, Half { halves: u, ..w }, c, activation, p, left, width),
+                || b.matmul_half(x, depth, Half { halves: v, ..w }, d, activation, q, right, rest),
+            );
+        }
+        let (top, bottom) = out.split_at_mut((first * cols).min(out.len()));
+        let (x, y) = x.split_at(first.saturating_mul(depth).min(x.len()));
+        self.join(
+            || a.matmul_half(x, depth, w, bias, activation, p, top, cols),
+            || b.matmul_half(y, depth, w, bias, activation, q, bottom, cols),
         )
     }
 

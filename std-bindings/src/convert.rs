@@ -7,8 +7,7 @@
 
 use crate::source::Source;
 use anyhow::{Context, Result, bail, ensure};
-use picoformer_core::config::Element;
-use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, pack_table_int8};
+use picoformer_core::kernels::pack::{pack, pack_table};
 use picoformer_core::parts::{HeadAxis, Tensor};
 use picoformer_core::{Config, Line, Plan, image, model};
 
@@ -87,15 +86,9 @@ fn fill_tensor(
         }
         Tensor::Table { rows, d_model, tied, element } => {
             let table = stack(config, source, theirs, "weight", rows, d_model)?;
-            if tied {
-                pack(element, &table, rows, d_model, out);
-            } else if element != Element::F32 {
-                pack_table_int8(&table, rows, d_model, out);
-            } else {
-                let width = Line::count(d_model) * 16;
-                for (to, from) in Line::floats_mut(out).chunks_mut(width).zip(table.chunks(d_model)) {
-                    to[..d_model].copy_from_slice(from);
-                }
+            match tied {
+                true => pack(element, &table, rows, d_model, out),
+                false => pack_table(element, &table, rows, d_model, out),
             }
         }
         Tensor::Norm { d_model, beta } => {
@@ -113,17 +106,6 @@ fn fill_tensor(
         }
     }
     Ok(())
-}
-
-/// Packs a linear layer's weights as they are to be stored.
-fn pack(element: Element, weights: &[f32], cols: usize, depth: usize, out: &mut [Line]) {
-    match element.group() {
-        None => pack_linear(weights, cols, depth, out),
-        Some(group) => {
-            let (codes, scales) = out.split_at_mut(int8_lines(cols, depth, group).0);
-            pack_int8(weights, cols, depth, group, Line::codes_mut(codes), scales);
-        }
-    }
 }
 
 /// A padded axis as long as the model's own file has it.

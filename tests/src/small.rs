@@ -3,7 +3,7 @@
 
 use picoformer_core::config::{Config, Element, Elements, NormKind, NormPlace, Output, Positions, Stack};
 use picoformer_core::kernels::activation::Activation;
-use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_table_int8};
+use picoformer_core::kernels::pack::{pack, pack_table};
 use picoformer_core::parts::Tensor;
 use picoformer_core::{Line, Plan, model};
 
@@ -30,7 +30,7 @@ pub fn weights(plan: &Plan, seed: u32) -> Vec<Line> {
                 let table = small(rows * d_model, 0.2);
                 match tied {
                     true => pack(element, &table, rows, d_model, out),
-                    false => pack_table_int8(&table, rows, d_model, out),
+                    false => pack_table(element, &table, rows, d_model, out),
                 }
             }
             Tensor::Linear { cols, depth, .. } => {
@@ -56,13 +56,6 @@ pub fn weights(plan: &Plan, seed: u32) -> Vec<Line> {
         }
     });
     blob
-}
-
-/// Packs a linear layer's weights of eight bits.
-fn pack(element: Element, weights: &[f32], cols: usize, depth: usize, out: &mut [Line]) {
-    let group = element.group().expect("eight bits");
-    let (codes, scales) = out.split_at_mut(int8_lines(cols, depth, group).0);
-    pack_int8(weights, cols, depth, group, Line::codes_mut(codes), scales);
 }
 
 /// A small encoder–decoder of the paper's kind.
@@ -142,6 +135,9 @@ pub fn families() -> Vec<(&'static str, Config)> {
         ("bert in eight bits", Config { elements: by_64, d_model: 72, d_ff: 100, ..bert }),
         ("gpt in eight bits", Config { elements: int8, ..gpt }),
         ("shared and tied in eight bits", Config { elements: by_64, d_model: 80, ..shared }),
+        ("paper in sixteen bits", Config { elements: Elements::all(Element::F16), d_ff: 50, ..PAPER }),
+        ("gpt in sixteen bits", Config { elements: Elements::all(Element::Bf16), ..gpt }),
+        ("shared and tied in sixteen bits", Config { elements: Elements::all(Element::F16), ..shared }),
         ("rms in eight bits", Config { elements: Elements { output: Element::F32, ..int8 }, ..rms }),
     ]
 }

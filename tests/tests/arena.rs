@@ -11,7 +11,7 @@ prop_compose! {
         (stack, heads, head_size, d_ff, encoder_layers, decoder_layers) in (0..3u32, 1..4u32, 1..20u32, 1..40u32, 1..3u32, 1..3u32),
         (vocab, context, position, offset, norm, place) in (3..30u32, 1..12u32, 0..4u32, 0..3u32, 0..2u32, 0..2u32),
         flags in prop::array::uniform6(any::<bool>()),
-        (activation, output, pooling, elements) in (0..4u32, 0..3u32, 0..3u32, prop::array::uniform4(0..3usize)),
+        (activation, output, pooling, elements) in (0..4u32, 0..3u32, 0..3u32, prop::array::uniform4(0..5usize)),
     ) -> Config {
         let stack = [Stack::Encoder, Stack::Decoder, Stack::EncoderDecoder][stack as usize];
         let positions = [Positions::None, Positions::SinusoidalInterleaved, Positions::SinusoidalHalves, Positions::Learned][position as usize];
@@ -47,7 +47,7 @@ prop_compose! {
             begin: 1,
             end: 2,
             elements: {
-                let [tokens, attention, feed_forward, output] = elements.map(|e| [Element::F32, Element::Int8, Element::Int8By64][e]);
+                let [tokens, attention, feed_forward, output] = elements.map(|e| [Element::F32, Element::Int8, Element::Int8By64, Element::F16, Element::Bf16][e]);
                 Elements { tokens, attention, feed_forward, output }
             },
         }

@@ -177,7 +177,7 @@ pub fn matmul<D: Dot>(
             let out = out.get_mut(row * cols..(row + high) * cols).unwrap_or_default();
             let bias = bias.get(panel..).unwrap_or_default();
             let out = out.get_mut(first..).unwrap_or_default();
-            product(d, &tile, Direct { out, stride: cols, width: cols - first, bias, floor });
+            product(d, &tile, Direct { out, stride: cols, width: cols - first, bias, floor, add: false });
             row += high;
         }
         panel += wide;

@@ -8,8 +8,12 @@ use crate::simd::Simd;
 /// A linear layer and its input.
 #[derive(Clone, Copy, Debug)]
 pub struct Matmul<'a> {
-    /// `[rows × depth]`, dense.
+    /// `[rows × depth]`, rows `x_stride` floats apart.
     pub x: &'a [f32],
+    /// Floats from one row of `x` to the next.
+    pub x_stride: usize,
+    /// Rows.
+    pub rows: usize,
     /// Input features.
     pub depth: usize,
     /// `ceil(cols / 16)` panels of `depth` lines: line `k` of panel `p` holds
@@ -21,13 +25,17 @@ pub struct Matmul<'a> {
     pub activation: Activation,
     /// Output features.
     pub cols: usize,
+    /// Floats from one row of the output to the next.
+    pub stride: usize,
+    /// Whether sums go on from what is in the output, instead of from 0.
+    pub add: bool,
 }
 
 /// Lines of weights, a megabyte, that may still be in a cache from the last time: to ask for
 /// these was measured to take longer than to wait for them.
 const FAR: usize = 1 << 14;
 
-/// `out[rows × cols] = act(x[rows × depth] · W[cols × depth]ᵀ + bias)`; `out` tells the rows.
+/// `out[rows × cols] = act(x[rows × depth] · W[cols × depth]ᵀ + bias)`.
 ///
 /// Every sum starts at 0 and takes its products in order of depth, by [`Simd::mul_add`],
 /// whatever the tile: a row's result does not depend on how many rows there are.
@@ -45,7 +53,7 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
     // 2. It goes down all rows before the next panels, which thus stay in cache; of many
     //    weights, the next panels are fetched meanwhile.
     // 3. Few rows take many panels at once, for sums enough to keep the CPU busy.
-    let Some(rows) = out.len().checked_div(m.cols) else { return };
+    let rows = m.rows;
     let panels = m.cols.div_ceil(LANES);
     let mut first_row = 0;
     while first_row < rows {
@@ -62,8 +70,8 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
             let mut row = first_row;
             while row < end_row {
                 let tile = Tile {
-                    x: m.x.get(row * m.depth..).unwrap_or_default(),
-                    x_stride: m.depth,
+                    x: m.x.get(row * m.x_stride..).unwrap_or_default(),
+                    x_stride: m.x_stride,
                     rows: height::<S>(rows - row),
                     w: m.panels.get(panel * m.depth..).unwrap_or_default(),
                     w_stride: m.depth,
@@ -71,7 +79,7 @@ pub fn matmul<S: Simd>(s: S, m: &Matmul<'_>, out: &mut [f32]) {
                     depth: m.depth,
                     ahead: ahead.next().unwrap_or_default(),
                 };
-                let out = out.get_mut(row * m.cols..(row + tile.rows) * m.cols).unwrap_or_default();
+                let out = out.get_mut(row * m.stride..).unwrap_or_default();
                 block(s, m, &tile, panel, out);
                 row += tile.rows;
             }
@@ -93,7 +101,7 @@ fn band<S: Simd>(first: usize, rows: usize) -> usize {
     end
 }
 
-/// One tile of `out`, whole rows of which are given.
+/// One tile of `out`, given from its first row on.
 #[inline(always)]
 fn block<S: Simd>(s: S, m: &Matmul<'_>, tile: &Tile<'_>, panel: usize, out: &mut [f32]) {
     // -inf is no floor.
@@ -101,5 +109,5 @@ fn block<S: Simd>(s: S, m: &Matmul<'_>, tile: &Tile<'_>, panel: usize, out: &mut
     let bias = m.bias.get(panel..).unwrap_or_default();
     let first = panel * LANES;
     let out = out.get_mut(first..).unwrap_or_default();
-    product(s, tile, Direct { out, stride: m.cols, width: m.cols - first, bias, floor });
+    product(s, tile, Direct { out, stride: m.stride, width: m.cols - first, bias, floor, add: m.add });
 }

@@ -1,11 +1,68 @@
 //! Weights into panels: sixteen output columns side by side, one line a step of depth.
 
+use super::half::Format;
 use super::int8::groups;
-use crate::line::{Codes, LANES, Line};
+use crate::config::Element;
+use crate::line::{Codes, Halves, LANES, Line};
 
 /// Lines of `cols` columns of `depth` weights: `ceil(cols / 16)` panels of `depth` lines.
 pub const fn panel_lines(cols: usize, depth: usize) -> usize {
     cols.div_ceil(LANES).saturating_mul(depth)
+}
+
+/// Packs `weights[cols × depth]` (row-major) as they are to be stored, into the lines that a
+/// [`Tensor`](crate::parts::Tensor) of that element has.
+pub fn pack(element: Element, weights: &[f32], cols: usize, depth: usize, out: &mut [Line]) {
+    match (element.half(), element.group()) {
+        (Some(format), _) => pack_half(weights, cols, depth, format, Line::halves_mut(out)),
+        (_, None) => pack_linear(weights, cols, depth, out),
+        (_, Some(group)) => {
+            let (codes, _) = int8_lines(cols, depth, group);
+            let Some((codes, scales)) = out.split_at_mut_checked(codes) else { return };
+            pack_int8(weights, cols, depth, group, Line::codes_mut(codes), scales);
+        }
+    }
+}
+
+/// Packs `table[rows × d_model]` (row-major) as it is to be stored, each vector from a line on.
+pub fn pack_table(element: Element, table: &[f32], rows: usize, d_model: usize, out: &mut [Line]) {
+    let vectors = table.chunks_exact(d_model.max(1)).take(rows);
+    match (element.half(), element.group()) {
+        (Some(format), _) => {
+            let halves = Line::halves_mut(out);
+            halves.fill(Halves([[0; LANES]; 2]));
+            for (vector, halves) in vectors.zip(halves.chunks_exact_mut(d_model.div_ceil(2 * LANES).max(1))) {
+                let cells = halves.iter_mut().flat_map(|halves| halves.0.as_flattened_mut());
+                cells.zip(vector).for_each(|(cell, w)| *cell = format.narrow(*w));
+            }
+        }
+        (_, None) => {
+            let lines = Line::floats_mut(out).chunks_exact_mut((Line::count(d_model) * LANES).max(1));
+            for (vector, line) in vectors.zip(lines) {
+                line.fill(0.0);
+                line.iter_mut().zip(vector).for_each(|(x, w)| *x = *w);
+            }
+        }
+        (_, Some(_)) => pack_table_int8(table, rows, d_model, out),
+    }
+}
+
+/// Packs `weights[cols × depth]` (row-major) into the [`half_lines`](super::half::half_lines) of
+/// [`Half`](super::half::Half).
+///
+/// Columns beyond `cols` and steps beyond `depth` become zeros. What does not fit is left out.
+pub fn pack_half(weights: &[f32], cols: usize, depth: usize, format: Format, out: &mut [Halves]) {
+    let pairs = depth.div_ceil(2);
+    out.fill(Halves([[0; LANES]; 2]));
+    for (col, column) in weights.chunks_exact(depth.max(1)).take(cols).enumerate() {
+        let panel = out.get_mut(col / LANES * pairs..).unwrap_or_default();
+        let steps = panel.iter_mut().flat_map(|halves| &mut halves.0);
+        for (step, w) in steps.zip(column) {
+            if let Some(cell) = step.get_mut(col % LANES) {
+                *cell = format.narrow(*w);
+            }
+        }
+    }
 }
 
 /// Packs `weights[cols × depth]` (row-major, as a linear layer stores them) into `out`,

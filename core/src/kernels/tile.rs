@@ -88,9 +88,27 @@ pub(crate) struct Direct<'a> {
     pub bias: &'a [Line],
     /// The least that a sum may be: 0 for ReLU, -inf for any.
     pub floor: f32,
+    /// Whether sums go on from what is in `out`.
+    pub add: bool,
 }
 
 impl<S: Simd> Sums<S> for Direct<'_> {
+    #[inline(always)]
+    fn start<const P: usize>(&self, s: S, row: usize) -> [S::V; P] {
+        let mut sums = [s.splat(0.0); P];
+        if self.add {
+            let cells = self.out.get(row * self.stride..).unwrap_or_default();
+            let cells = cells.get(..self.width).unwrap_or_default();
+            unroll!(J < P {
+                let cells = cells.get(J * LANES..).unwrap_or_default();
+                sums[J] = match cells.first_chunk() {
+                    Some(line) => s.load(line),
+                    None => s.load_part(cells, 0.0),
+                };
+            });
+        }
+        sums
+    }
     #[inline(always)]
     fn take<const P: usize>(&mut self, s: S, row: usize, sums: [S::V; P]) {
         let cells = self.out.get_mut(row * self.stride..).unwrap_or_default();

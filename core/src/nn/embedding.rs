@@ -5,6 +5,7 @@ use super::linear::Panels;
 use super::{Norm, Run};
 use crate::config::{Element, Positions};
 use crate::kernels::embedding::{Int8Table, embed_int8, embed_tied_int8};
+use crate::kernels::half::{Half, embed_half, embed_tied_half};
 use crate::kernels::position::{Sinusoid, add_sinusoidal};
 use crate::parts::{Cut, Describe, Path, Tensor};
 use crate::{Error, Line, Workers};
@@ -27,6 +28,8 @@ pub enum Vectors<'w> {
     F32(&'w [Line]),
     /// In eight bits.
     Int8(Int8Table<'w>),
+    /// In sixteen bits.
+    Half(Half<'w>),
     /// In panels, to be the output projection too.
     Tied(Panels<'w>),
 }
@@ -36,6 +39,9 @@ impl<'w> Table<'w> {
         match (tied, element) {
             (true, _) => Panels::lines(rows, d_model, element),
             (false, Element::F32) => (d_model.div_ceil(16) as u64).saturating_mul(rows as u64),
+            (false, Element::F16 | Element::Bf16) => {
+                (d_model.div_ceil(32) as u64).saturating_mul(rows as u64)
+            }
             (false, _) => {
                 let codes = (d_model.div_ceil(64) as u64).saturating_mul(rows as u64);
                 codes.saturating_add(rows.div_ceil(16) as u64)
@@ -44,10 +50,14 @@ impl<'w> Table<'w> {
     }
 
     pub(crate) fn cut(blob: &mut Cut<'w>, rows: usize, d_model: usize, tied: bool, element: Element) -> Self {
-        let vectors = match (tied, element) {
-            (true, _) => Vectors::Tied(Panels::cut(blob, rows, d_model, element)),
-            (false, Element::F32) => Vectors::F32(blob.take(Self::lines(rows, d_model, tied, element))),
-            (false, _) => {
+        let lines = Self::lines(rows, d_model, tied, element);
+        let vectors = match (tied, element, element.half()) {
+            (true, ..) => Vectors::Tied(Panels::cut(blob, rows, d_model, element)),
+            (false, Element::F32, _) => Vectors::F32(blob.take(lines)),
+            (false, _, Some(format)) => {
+                Vectors::Half(Half { halves: Line::halves(blob.take(lines)), format })
+            }
+            (false, ..) => {
                 let codes = blob.take((d_model.div_ceil(64) as u64).saturating_mul(rows as u64));
                 let scales = blob.take(rows.div_ceil(16) as u64);
                 Vectors::Int8(Int8Table { codes: Line::codes(codes), scales })
@@ -90,6 +100,8 @@ impl<'w> Table<'w> {
             Vectors::Int8(table) => embed_int8(&table, token, scale, out).ok_or(none),
             Vectors::Tied(Panels::F32(panels)) => cpu.embed_tied(panels, token, d_model, scale, out),
             Vectors::Tied(Panels::Int8(weights)) => embed_tied_int8(&weights, token, scale, out).ok_or(none),
+            Vectors::Half(table) => embed_half(table, token, scale, out).ok_or(none),
+            Vectors::Tied(Panels::Half(weights)) => embed_tied_half(weights, token, scale, out).ok_or(none),
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::config::Element;
 use crate::kernels::activation::Activation;
 use crate::kernels::attention::Heads;
+use crate::kernels::half::{self, Half, half_lines};
 use crate::kernels::int8::{Int8, groups, row_lines};
 use crate::parts::{Cut, Describe, HeadAxis, Path, Tensor};
 use crate::{Config, Error, Line, Workers};
@@ -14,22 +15,26 @@ pub enum Panels<'w> {
     F32(&'w [Line]),
     /// In eight bits: see [`pack_int8`](crate::kernels::pack::pack_int8).
     Int8(Int8<'w>),
+    /// In sixteen bits: see [`pack_half`](crate::kernels::pack::pack_half).
+    Half(Half<'w>),
 }
 
 impl<'w> Panels<'w> {
     pub(crate) const fn lines(cols: usize, depth: usize, element: Element) -> u64 {
         let panels = cols.div_ceil(16) as u64;
-        match element.group() {
-            None => panels.saturating_mul(depth as u64),
-            Some(group) => panels.saturating_mul(depth.div_ceil(4) as u64 + groups(depth, group) as u64),
+        match (element.half(), element.group()) {
+            (Some(_), _) => half_lines(cols, depth) as u64,
+            (_, None) => panels.saturating_mul(depth as u64),
+            (_, Some(group)) => panels.saturating_mul(depth.div_ceil(4) as u64 + groups(depth, group) as u64),
         }
     }
 
     pub(crate) fn cut(blob: &mut Cut<'w>, cols: usize, depth: usize, element: Element) -> Self {
         let lines = Self::lines(cols, depth, element);
-        match element.group() {
-            None => Panels::F32(blob.take(lines)),
-            Some(group) => {
+        match (element.half(), element.group()) {
+            (Some(format), _) => Panels::Half(Half { halves: Line::halves(blob.take(lines)), format }),
+            (_, None) => Panels::F32(blob.take(lines)),
+            (_, Some(group)) => {
                 let codes = cols.div_ceil(16) as u64 * depth.div_ceil(4) as u64;
                 let (codes, scales) = (blob.take(codes), blob.take(lines.saturating_sub(codes)));
                 Panels::Int8(Int8 { codes: Line::codes(codes), scales, group })
@@ -37,11 +42,13 @@ impl<'w> Panels<'w> {
         }
     }
 
-    /// Lines that the quantized form of `rows` rows takes: none for weights of floats.
-    pub(crate) const fn quantized(rows: u64, depth: usize, element: Element) -> u64 {
-        match element.group() {
-            None => 0,
-            Some(group) => rows.saturating_mul(row_lines(depth, group) as u64),
+    /// Lines that the quantized form of `rows` rows takes, or what widens weights on each thread:
+    /// none for weights of floats.
+    pub(crate) const fn quantized(rows: u64, depth: usize, element: Element, threads: usize) -> u64 {
+        match (element.half(), element.group()) {
+            (Some(_), _) => (threads as u64).saturating_mul(half::SCRATCH as u64),
+            (_, None) => 0,
+            (_, Some(group)) => rows.saturating_mul(row_lines(depth, group) as u64),
         }
     }
 }
@@ -94,7 +101,7 @@ impl<'w> Linear<'w> {
     }
 
     /// `out[rows × cols] = act(x[rows × depth] · Wᵀ + bias)`; `out` tells the rows. For weights of
-    /// eight bits, `x` is quantized into `quantized`.
+    /// eight bits, `x` is quantized into `quantized`; those of sixteen are widened there.
     pub fn forward(
         &self,
         workers: Workers<'_>,
@@ -109,6 +116,9 @@ impl<'w> Linear<'w> {
             }
             Panels::Int8(weights) => {
                 workers.matmul_int8(x, self.depth, weights, self.bias, activation, quantized, out, self.cols)
+            }
+            Panels::Half(weights) => {
+                workers.matmul_half(x, self.depth, weights, self.bias, activation, quantized, out, self.cols)
             }
         }
     }

@@ -18,6 +18,10 @@ pub(crate) enum Weights {
     /// Eight bits, a scale for 64 numbers of a row.
     #[value(name = "int8-64")]
     Int8By64,
+    /// Sixteen bits, IEEE 754's binary16.
+    F16,
+    /// Sixteen bits, the upper half of a float.
+    Bf16,
 }
 
 impl Weights {
@@ -26,6 +30,8 @@ impl Weights {
             Weights::F32 => Elements::F32,
             Weights::Int8 => Elements::all(Element::Int8),
             Weights::Int8By64 => Elements::all(Element::Int8By64),
+            Weights::F16 => Elements::all(Element::F16),
+            Weights::Bf16 => Elements::all(Element::Bf16),
         }
     }
 }

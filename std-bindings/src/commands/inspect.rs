@@ -116,5 +116,7 @@ fn stored(element: Element) -> &'static str {
         Element::F32 => "",
         Element::Int8 => ", int8",
         Element::Int8By64 => ", int8 by 64",
+        Element::F16 => ", f16",
+        Element::Bf16 => ", bf16",
     }
 }
