@@ -8,6 +8,7 @@
 //! | [`line`](Line) | sixteen floats: the unit of vectors, weight panels and arenas |
 //! | [`simd`], [`cpu`](Cpu) | one vector trait, its backends, and the choice between them at run time |
 //! | [`kernels`] | matmul, softmax, norms, activations, attention, embedding, positions |
+//! | [`numerics`] | what each kernel guarantees |
 //! | [`nn`] | the paper: attention, feed-forward, encoder, decoder, Transformer |
 //! | [`config`], [`plan`] | what a model is, as numbers; what it needs, as arithmetic |
 //! | [`arena`] | the buffers of a session, each with its shape |
@@ -57,6 +58,8 @@ pub mod kernels;
 mod line;
 pub mod model;
 pub mod nn;
+#[doc = include_str!("numerics.md")]
+pub mod numerics {}
 pub mod parts;
 pub mod plan;
 pub mod session;
