@@ -15,6 +15,7 @@
 //! | [`model`], [`image`] | a plan with its weights; the file that holds both |
 //! | [`session`](Session) | sequences in progress, in an arena |
 //! | [`tokenize`] | text to tokens and back |
+//! | [`selftest`] | whether the kernels are right on this CPU |
 //! | `ffi` | the same for C, as `include/picoformer.h` specifies it (feature `ffi`) |
 //!
 //! ```
@@ -62,6 +63,7 @@ pub mod nn;
 pub mod numerics {}
 pub mod parts;
 pub mod plan;
+pub mod selftest;
 pub mod session;
 #[allow(unsafe_code)]
 pub mod simd;
