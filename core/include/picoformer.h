@@ -73,6 +73,7 @@ int pf_version(void);
 #define PF_E_TEXT (-16)    /* the text is not UTF-8 */
 #define PF_E_OVERLAP (-17) /* an output overlaps an input */
 #define PF_E_CHOICE (-18)  /* a number is none of the constants for it */
+#define PF_E_KERNEL (-19)  /* a kernel gives wrong results on this CPU */
 
 /* What a code means, as a short text; of other numbers, that they mean nothing. Never NULL;
  * static, so it need not be copied. */
@@ -97,6 +98,15 @@ const pf_cpu *pf_cpu_fastest(void);
 /* "baseline", "avx2", "avx512"...; of NULL, the fastest one's. NULL if cpu is no backend.
  * Static. */
 const char *pf_cpu_name(const pf_cpu *cpu);
+
+/* Floats that pf_selftest needs: 16 KiB. */
+#define PF_SELFTEST_FLOATS 4096
+
+/* Tests each kernel of a backend beside a plain loop, in milliseconds; for programs that must
+ * not trust their CPU. room: PF_SELFTEST_FLOATS floats or more on a multiple of 64 bytes,
+ * whatever they hold; they are overwritten. PF_E_KERNEL: a kernel is wrong, and *kernel is its
+ * name, static; otherwise *kernel stays as it is. PF_E_ARENA: too few floats. */
+int pf_selftest(const pf_cpu *cpu, float *room, size_t size, const char **kernel);
 
 /* ---- Models -------------------------------------------------------------------------- */
 

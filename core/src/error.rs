@@ -55,6 +55,8 @@ pub enum Error {
         /// Bytes or tokens that are needed, as far as is known.
         need: usize,
     },
+    /// The kernel gives wrong results on this CPU: [`selftest`](crate::selftest) found it.
+    Kernel(crate::selftest::Kernel),
 }
 
 impl core::fmt::Display for Error {
@@ -85,6 +87,9 @@ impl core::fmt::Display for Error {
             Error::Checksum => write!(f, "the image is damaged: its checksum does not match its bytes"),
             Error::Buffer { need } => {
                 write!(f, "the text needs room for {need} tokens (or bytes, when decoding)")
+            }
+            Error::Kernel(kernel) => {
+                write!(f, "the kernel {} gives wrong results on this CPU", kernel.name())
             }
         }
     }

@@ -71,6 +71,7 @@ codes! {
     Text = -16, c"the text is not UTF-8";
     Overlap = -17, c"an output overlaps an input";
     Choice = -18, c"a number is none of the constants for it";
+    Kernel = -19, c"a kernel gives wrong results on this CPU";
 }
 
 /// What a code means, as a static text.
@@ -94,6 +95,7 @@ impl From<Error> for Code {
             Error::Version { .. } => Code::Version,
             Error::Checksum => Code::Checksum,
             Error::Buffer { .. } => Code::Buffer,
+            Error::Kernel(_) => Code::Kernel,
         }
     }
 }

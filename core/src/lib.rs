@@ -8,12 +8,14 @@
 //! | [`line`](Line) | sixteen floats: the unit of vectors, weight panels and arenas |
 //! | [`simd`], [`cpu`](Cpu) | one vector trait, its backends, and the choice between them at run time |
 //! | [`kernels`] | matmul, softmax, norms, activations, attention, embedding, positions |
+//! | [`numerics`] | what each kernel guarantees |
 //! | [`nn`] | the paper: attention, feed-forward, encoder, decoder, Transformer |
 //! | [`config`], [`plan`] | what a model is, as numbers; what it needs, as arithmetic |
 //! | [`arena`] | the buffers of a session, each with its shape |
 //! | [`model`], [`image`] | a plan with its weights; the file that holds both |
 //! | [`session`](Session) | sequences in progress, in an arena |
 //! | [`tokenize`] | text to tokens and back |
+//! | [`selftest`] | whether the kernels are right on this CPU |
 //! | `ffi` | the same for C, as `include/picoformer.h` specifies it (feature `ffi`) |
 //!
 //! ```
@@ -57,8 +59,11 @@ pub mod kernels;
 mod line;
 pub mod model;
 pub mod nn;
+#[doc = include_str!("numerics.md")]
+pub mod numerics {}
 pub mod parts;
 pub mod plan;
+pub mod selftest;
 pub mod session;
 #[allow(unsafe_code)]
 pub mod simd;

@@ -6,6 +6,7 @@ pub(crate) mod convert;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 pub(crate) mod run;
+pub(crate) mod selftest;
 pub(crate) mod similarity;
 pub(crate) mod trace;
 

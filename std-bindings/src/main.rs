@@ -107,6 +107,12 @@ enum Command {
     },
     /// Measure the kernels on each backend of this CPU, and a model's passes.
     Bench(commands::bench::Options),
+    /// Test each kernel beside a plain loop, on each backend of this CPU.
+    Selftest {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -133,6 +139,7 @@ fn main() -> ExitCode {
             commands::plan::plan(file.as_deref(), batch, source, target, json)
         }
         Command::Bench(options) => commands::bench::bench(&options),
+        Command::Selftest { json } => commands::selftest::selftest(json),
         Command::Trace { model, json, text } => commands::trace::trace(model.as_deref(), json, &text),
     };
     match done {

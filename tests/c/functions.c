@@ -325,6 +325,16 @@ static void texts(void) {
     }
 }
 
+/* Room on a multiple of 64 bytes. */
+static void selftest(const pf_cpu *cpu) {
+    static float room[PF_SELFTEST_FLOATS + 16];
+    float *aligned = (float *)(((uintptr_t)room + 63) / 64 * 64);
+    const char *kernel = NULL;
+    EXPECT(PF_OK, pf_selftest(cpu, aligned, PF_SELFTEST_FLOATS, &kernel));
+    CHECK(kernel == NULL);
+    EXPECT(PF_E_ARENA, pf_selftest(cpu, aligned, PF_SELFTEST_FLOATS - 1, &kernel));
+}
+
 int main(int argc, char **argv) {
     size_t size, i;
     char *image;
@@ -342,6 +352,7 @@ int main(int argc, char **argv) {
     weights();
     for (i = 0; i < pf_cpu_count(); i++) {
         printf("%s: ", pf_cpu_name(pf_cpu_at(i)));
+        selftest(pf_cpu_at(i));
         matmuls(pf_cpu_at(i));
         rows(pf_cpu_at(i));
         attentions(pf_cpu_at(i));

@@ -1,7 +1,9 @@
-//! The test harness: golden tensors, tolerances, downloaded models, small models.
+//! The test harness: functions in f64, golden tensors, tolerances, downloaded models, small models.
 
 #![deny(unsafe_code)]
 
+pub mod everywhere;
+pub mod functions;
 pub mod golden;
 pub mod small;
 

@@ -267,3 +267,17 @@ fn bert_is_converted_and_compares_sentences() {
     assert!(prints(&["trace", "--model", out, "hello world"]).contains("self-attention"));
     std::fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn selftest_tests_every_kernel_on_every_backend() {
+    let text = prints(&["selftest"]);
+    for cpu in picoformer_core::Cpu::all() {
+        assert!(
+            text.lines().any(|line| line.starts_with(cpu.name()) && line.contains("17 kernels are right"))
+        );
+    }
+    for line in prints(&["selftest", "--json"]).lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!(object["ok"], true);
+    }
+}

@@ -133,6 +133,7 @@ fn choices_have_the_numbers_of_rusts_enums() {
         "PF_TANH" = Activation::Tanh;
         "PF_SIGMOID" = Activation::Sigmoid;
         "PF_EXP" = Activation::Exp;
+        "PF_SELFTEST_FLOATS" = 16 * picoformer_core::selftest::LINES;
         "PF_LINE" = picoformer_core::LANES;
         "PF_PADDED(17)" = 32;
         "PF_PADDED(16)" = 16;

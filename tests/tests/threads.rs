@@ -1,6 +1,7 @@
 //! Threads change no bits, whatever their number, and no half of the work is lost.
 
 use picoformer::Pool;
+use picoformer_core::config::{Element, Elements};
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::{Capacity, Config, Cpu, Error, Line, Model, Plan, Threads, Workers};
 use picoformer_tests::small;
@@ -22,8 +23,8 @@ impl Threads for Counted {
 }
 
 /// Large enough for every kernel to be divided.
-fn model() -> (Plan, Vec<Line>) {
-    let config = Config { d_model: 128, heads: 4, d_ff: 256, target_vocab: 3001, ..small::PAPER };
+fn model(elements: Elements) -> (Plan, Vec<Line>) {
+    let config = Config { d_model: 128, heads: 4, d_ff: 256, target_vocab: 3001, elements, ..small::PAPER };
     let plan = Plan::new(config).unwrap();
     (plan, small::weights(&plan, 3))
 }
@@ -51,22 +52,24 @@ fn run(model: &Model<'_>, cpu: Cpu, threads: &dyn Threads) -> Vec<u32> {
 
 #[test]
 fn a_session_has_the_same_bits_on_any_number_of_threads() {
-    let (plan, blob) = model();
-    let model = Model::new(plan, &blob).unwrap();
-    for cpu in Cpu::all() {
-        let alone = run(&model, cpu, &());
-        for count in [1, 2, 3, 5] {
-            let counted = Counted(count, AtomicUsize::new(0));
-            assert!(run(&model, cpu, &counted) == alone, "{count} threads on {}", cpu.name());
-            assert_eq!(counted.1.into_inner() > 20, count > 1, "{count} threads on {}", cpu.name());
-            assert!(run(&model, cpu, &Pool::new(count).unwrap()) == alone, "a pool of {count}");
+    for elements in [Elements::F32, Elements::all(Element::Int8)] {
+        let (plan, blob) = model(elements);
+        let model = Model::new(plan, &blob).unwrap();
+        for cpu in Cpu::all() {
+            let alone = run(&model, cpu, &());
+            for count in [1, 2, 3, 5] {
+                let counted = Counted(count, AtomicUsize::new(0));
+                assert!(run(&model, cpu, &counted) == alone, "{count} threads on {}", cpu.name());
+                assert_eq!(counted.1.into_inner() > 20, count > 1, "{count} threads on {}", cpu.name());
+                assert!(run(&model, cpu, &Pool::new(count).unwrap()) == alone, "a pool of {count}");
+            }
         }
     }
 }
 
 #[test]
 fn more_threads_than_the_plan_has_room_for_are_not_used() {
-    let (plan, blob) = model();
+    let (plan, blob) = model(Elements::F32);
     let mut arena = vec![Line::ZERO; plan.arena()];
     let counted = Counted(4, AtomicUsize::new(0));
     let model = Model::new(plan, &blob).unwrap();

@@ -1,8 +1,10 @@
 //! `pf_cpu`: the backends, as addresses of static tables.
 
-use super::Code;
-use crate::Cpu;
-use core::ffi::c_char;
+use super::memory::{Out, slice_mut};
+use super::{Code, run};
+use crate::line::LANES;
+use crate::{Cpu, Error, Line, selftest};
+use core::ffi::{c_char, c_int};
 use core::ptr;
 
 /// A backend, of which C holds only the address.
@@ -42,4 +44,29 @@ pub extern "C" fn pf_cpu_fastest() -> *const PfCpu {
 #[unsafe(no_mangle)]
 pub extern "C" fn pf_cpu_name(cpu: *const PfCpu) -> *const c_char {
     self::cpu(cpu).map_or(ptr::null(), |cpu| cpu.c_name().as_ptr())
+}
+
+/// Tests a backend's kernels.
+///
+/// # Safety
+/// As the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pf_selftest(
+    cpu: *const PfCpu,
+    room: *mut f32,
+    size: usize,
+    kernel: *mut *const c_char,
+) -> c_int {
+    run(|| {
+        let cpu = self::cpu(cpu)?;
+        // SAFETY: the caller's promise.
+        let kernel = unsafe { Out::new(kernel) }?;
+        // SAFETY: the caller's promise; what is beyond `LINES` is not used.
+        let room = unsafe { slice_mut(room.cast::<Line>(), (size / LANES).min(selftest::LINES)) }?;
+        let found = selftest::run(cpu, room);
+        if let Err(Error::Kernel(wrong)) = found {
+            kernel.set(wrong.c_name().as_ptr());
+        }
+        Ok(found?)
+    })
 }

@@ -28,7 +28,8 @@ pub fn add<S: Simd>(s: S, x: &mut [f32], y: &[f32]) {
 /// `x[rows × cols]` (Ba, Kiros, Hinton 2016, with the biased variance).
 ///
 /// `gamma` is `ceil(cols / 16)` lines; so is `beta`, or it is empty. A row of one number
-/// repeated gives exactly `beta`.
+/// repeated gives exactly `beta`, and finite sums with the residual, however large, what is
+/// right; infinity or NaN make a row NaN.
 #[inline(always)]
 pub fn layer_norm<S: Simd>(
     s: S,
@@ -54,18 +55,37 @@ pub fn layer_norm<S: Simd>(
     let share = 1.0 / cols as f32;
     let mut residual = residual.map(|y| y.chunks_exact(cols));
     for row in x.chunks_exact_mut(cols) {
-        let (first, shift) = match residual.as_mut().and_then(|y| y.next()) {
-            Some(y) => added(s, row, y),
-            None => {
-                let first = row.first().copied().unwrap_or(0.0);
-                (first, differences(s, row, first).0)
+        let mut residual = residual.as_mut().and_then(|y| y.next());
+        let (mut eps, mut large) = (eps, false);
+        loop {
+            let (first, shift) = match residual.take() {
+                Some(y) => added(s, row, y),
+                None => {
+                    let first = row.first().copied().unwrap_or(0.0);
+                    (first, differences(s, row, first).0)
+                }
+            };
+            let mean = first + shift * share;
+            let (left, squares) = differences(s, row, mean);
+            let correction = left * share;
+            let variance = squares * share - correction * correction;
+            if variance < f32::INFINITY || large {
+                normalize(s, row, mean, correction, inverse_root(s, variance, eps), gamma, beta);
+                break;
             }
-        };
-        let mean = first + shift * share;
-        let (left, squares) = differences(s, row, mean);
-        let correction = left * share;
-        let variance = squares * share - correction * correction;
-        normalize(s, row, mean, correction, inverse_root(s, variance, eps), gamma, beta);
+            (eps, large) = (0.0, true);
+            make_small(row);
+        }
+    }
+}
+
+/// Squares too large for `f32` are those of a row for which `eps` is nothing, and whose size
+/// makes no difference: it may be smaller.
+#[cold]
+fn make_small(row: &mut [f32]) {
+    const SMALL: f32 = 1.0 / (1u128 << 76) as f32;
+    for x in row {
+        *x *= SMALL;
     }
 }
 
@@ -88,7 +108,13 @@ pub fn rms_norm<S: Simd>(
     }
     let share = 1.0 / cols as f32;
     for row in x.chunks_exact_mut(cols) {
-        let (_, squares) = differences(s, row, 0.0);
+        let (_, mut squares) = differences(s, row, 0.0);
+        let mut eps = eps;
+        if squares == f32::INFINITY {
+            eps = 0.0;
+            make_small(row);
+            squares = differences(s, row, 0.0).1;
+        }
         normalize(s, row, 0.0, 0.0, inverse_root(s, squares * share, eps), gamma, &[]);
     }
 }

@@ -1,5 +1,5 @@
 //! Every kernel against a plain loop in f64, within the bounds that the tests on a host use
-//! (`tests/tests/kernels.rs`, `functions.rs`): sizes around a line's, guards around outputs.
+//! (`tests/tests/kernels.rs`, `numerics.rs`): sizes around a line's, guards around outputs.
 
 use crate::{fill, take};
 use libm::{erfc, exp, fabs, sqrt, tanh};
