@@ -14,8 +14,21 @@ use picoformer_core::{Config, Line, Plan, image, model};
 /// A family's table: our path of a tensor and its sources.
 pub type Names = [(&'static str, &'static [&'static str])];
 
+/// Bytes of weights that a byte of their file may become. Packing rounds up to sixteen columns and
+/// sixteen features a head, twice the size where a model has both in earnest, and half floats
+/// double; tiny models, of which all is rounding, have [`ALWAYS`].
+const GROWTH: usize = 16;
+/// Bytes of weights that any file may become.
+const ALWAYS: usize = 1 << 20;
+
 /// The blob of a plan's weights, filled from `source` by a family's names.
 pub fn weights(plan: &Plan, source: &Source, names: &Names) -> Result<Vec<Line>> {
+    // Configurations come from files too: memory is taken only for what can be there.
+    let (need, have) = (plan.weights().saturating_mul(size_of::<Line>()), source.bytes());
+    ensure!(
+        need <= have.saturating_mul(GROWTH).saturating_add(ALWAYS),
+        "the configuration is of a model of {need} bytes, of which the weights, {have} bytes, cannot be"
+    );
     let mut blob = vec![Line::ZERO; plan.weights()];
     let (mut at, mut done) = (0, Ok(()));
     model::describe(plan, &mut |path, tensor, lines| {
@@ -145,7 +158,7 @@ fn stack(
     rows: usize,
     cols: usize,
 ) -> Result<Vec<f32>> {
-    let mut stacked = Vec::with_capacity(rows * cols);
+    let mut stacked = Vec::new(); // grows with what is there, not with what the configuration says
     for name in theirs {
         let name = name.replace('?', kind);
         if let Some(name) = name.strip_prefix('+') {

@@ -2,7 +2,8 @@
 //!
 //! The format is told by the content, never by the file's extension. A file is mapped rather than
 //! read, and a tensor is handed out as a view of the mapping wherever its bytes already are aligned
-//! little-endian `f32`. Nothing in a file is trusted: a damaged one ends in an error, not a panic.
+//! little-endian `f32`. Nothing in a file is trusted: a damaged one ends in an error, not a panic, and
+//! takes no more memory than a fixed multiple of its length (`tests/tests/hostile.rs`).
 //!
 //! A mapped file must not change while its [`Source`] lives; whoever rewrites or shortens it meanwhile
 //! gets other weights, or has the process stopped by the system.
@@ -55,6 +56,15 @@ impl Source {
         let (file, map) = (path.display().to_string(), map(path)?);
         let index = index(&map).map_err(|e| anyhow!("{file}: {e:#}"))?;
         Ok(Source { file, map, index })
+    }
+
+    /// The bytes of the file, and of what was unpacked from it.
+    pub(crate) fn bytes(&self) -> usize {
+        let unpacked = self.index.values().map(|entry| match &entry.bytes {
+            Bytes::Unpacked(bytes) => bytes.len(),
+            Bytes::Mapped(_) => 0,
+        });
+        self.map.len().saturating_add(unpacked.sum())
     }
 
     /// The names of all tensors, in alphabetical order, those that hold no floats included.

@@ -20,6 +20,8 @@ pub(super) fn index(mut archive: Archive<'_>) -> Result<Index> {
         ensure!(order.within(archive.file) != Some(b"big"), "the floats are big-endian, not little-endian");
     }
     let pickle = archive.member(&format!("{root}data.pkl"))?;
+    // Each of its bytes may become a value, so a few that unpack to many would fill the memory.
+    ensure!(pickle.len() <= archive.file.len(), "data.pkl unpacks to more than the whole file");
     let tensors = Machine::run(pickle.within(archive.file).context("data.pkl is cut short")?)?;
     let named = |(name, view): (&str, View)| {
         let entry = view.entry(&mut archive, &root).with_context(|| format!("`{name}`"))?;
