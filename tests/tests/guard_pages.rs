@@ -240,7 +240,8 @@ fn embeddings_touch_nothing_outside() {
 #[test]
 fn attention_touches_nothing_outside() {
     for (heads, head_size) in [(1, 1), (2, 15), (1, 16), (3, 17), (2, 64)] {
-        for (queries, keys, capacity) in [(1, 1usize, 1), (1, 33, 40), (5, 17, 17), (17, 100, 112), (9, 600, 600)]
+        for (queries, keys, capacity) in
+            [(1, 1usize, 1), (1, 33, 40), (5, 17, 17), (17, 100, 112), (9, 600, 600)]
         {
             let heads = Heads { heads, head_size };
             let (width, first) = (heads.width(), keys.saturating_sub(queries));

@@ -181,8 +181,7 @@ fn damaged(seed: &[u8], changes: &[(u16, u8, u8)]) -> Vec<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
+    // Some hundred times; PROPTEST_CASES=100000 is a fuzzer of a kind where there is no other.
     #[test]
     fn damaged_seeds_and_random_bytes_do_no_harm(
         number in 0usize..1000,

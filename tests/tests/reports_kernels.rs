@@ -238,7 +238,7 @@ fn positions_of_an_odd_number_of_features_are_sines_and_cosines() {
     for (i, x) in x.iter().enumerate() {
         let (position, feature) = ((7 + i / 5) as f64, i % 5);
         let angle = position / 10_000f64.powf((feature - feature % 2) as f64 / 5.0);
-        let expected = if feature % 2 == 0 { angle.sin() } else { angle.cos() };
+        let expected = if feature.is_multiple_of(2) { angle.sin() } else { angle.cos() };
         assert!((f64::from(*x) - expected).abs() < 1e-6, "{i}: {x} should be {expected}");
     }
 }

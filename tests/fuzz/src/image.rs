@@ -5,8 +5,7 @@ use picoformer_core::{Capacity, Cpu, Error, Image, Line, Model};
 /// Lines of the largest arena that is tried: more would only be slower.
 const ARENA: usize = 1 << 14;
 
-/// The bytes where they are aligned, as [`Image::parse`] wants them, at the end of their memory:
-/// what is read beyond them is not ours.
+/// The bytes where they are aligned, as [`Image::parse`] wants them.
 pub(crate) fn aligned(bytes: &[u8], f: impl FnOnce(&[u8])) {
     let mut lines = vec![Line::ZERO; bytes.len().div_ceil(64)];
     let room = &mut Line::bytes_mut(&mut lines)[..bytes.len()];
@@ -74,12 +73,10 @@ pub(crate) fn run(model: Model<'_>) {
             });
             assert!(matches!(generated, Ok(_) | Err(Error::Missing(_))) && told <= 4 * batch);
             session.restart(batch).expect("the session's own batch");
-            match session.decode_each(&targets[..batch], |_, _, scores| {
+            let each = session.decode_each(&targets[..batch], |_, _, scores| {
                 assert_eq!(scores.len(), vocab as usize);
-            }) {
-                Ok(()) => {}
-                Err(error) => assert!(matches!(error, Error::Missing(_)), "{error}"),
-            }
+            });
+            assert!(matches!(each, Ok(()) | Err(Error::Missing(_))), "{each:?}");
         }
     }
 }
