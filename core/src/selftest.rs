@@ -180,7 +180,8 @@ fn activations(cpu: Cpu, mut room: &mut [Line], fault: Fault<'_>) -> Result<(), 
     let x = |i: usize| (i as f32 - 50.0) * 0.24;
     let found = floats(&mut room, COUNT)?;
     let sigmoid = |x: f32| 1.0 / (1.0 + libm::expf(-x));
-    let each: [(Kernel, Activation, &dyn Fn(f32) -> f32); 7] = [
+    type Formula<'f> = &'f dyn Fn(f32) -> f32;
+    let each: [(Kernel, Activation, Formula<'_>); 7] = [
         (Kernel::Relu, Activation::Relu, &|x| if x > 0.0 { x } else { 0.0 }),
         (Kernel::GeluErf, Activation::GeluErf, &|x| 0.5 * x * (1.0 + libm::erff(x * 0.707_106_77))),
         (Kernel::GeluTanh, Activation::GeluTanh, &|x| x * sigmoid(1.595_769_2 * (x + 0.044_715 * x * x * x))),

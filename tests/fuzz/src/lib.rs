@@ -17,8 +17,11 @@ pub use image::image;
 pub use plan::plan;
 pub use tokenizers::tokenizers;
 
+/// A function of bytes that asserts what must hold of any.
+pub type Target = fn(&[u8]);
+
 /// Every target, by the name of its program and its corpus.
-pub const TARGETS: [(&str, fn(&[u8])); 6] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("image", image),
     ("tokenizers", tokenizers),
     ("weights", weights),
