@@ -164,7 +164,8 @@ impl<'t> Workers<'t> {
         let Some((a, b, first)) = self.halves(items, out.len().saturating_mul(depth)) else {
             return self.cpu.matmul_half(x, depth, w, bias, activation, scratch, out, cols);
         };
-        let (p, q) = scratch.split_at_mut(a.count * half::SCRATCH);
+        let split = scratch.split_at_mut_checked(a.count.saturating_mul(half::SCRATCH));
+        let (p, q) = split.ok_or(Error::Shape { need })?;
         if rows == 1 {
             let (left, right) = out.split_at_mut((first * LANES).min(out.len()));
             let (width, rest) = (left.len(), right.len());

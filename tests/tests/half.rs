@@ -47,7 +47,7 @@ fn a_number_between_two_becomes_the_nearer_and_in_the_middle_the_even_one() {
     for format in FORMATS {
         for low in finite(format).filter(|half| half >> 15 == 0) {
             let high = low + 1;
-            if !finite(format).last().is_some_and(|last| high <= last & 0x7fff) {
+            if finite(format).last().is_none_or(|last| high > last & 0x7fff) {
                 continue;
             }
             let middle = ((meaning(format, low) + meaning(format, high)) / 2.0) as f32;
