@@ -143,7 +143,10 @@ fn ruaccent_gives_pytorchs_letters_unpadded_and_padded() {
 }
 
 #[test]
-fn the_embedded_model_gives_pytorchs_vectors_logits_and_phonemes() {
+fn the_embedded_model_gives_pytorchs_phonemes_and_stays_near_its_vectors_and_logits() {
+    // Its weights are of eight bits, PyTorch's of floats: a word is sure where the best score is
+    // always farther from the second than they are apart.
+    const APART: f32 = 0.3;
     let (file, reference) = (ModelFile::embedded(), json("g2p_reference.json"));
     file.image().unwrap().verify().unwrap();
     for cpu in Cpu::all() {
@@ -153,16 +156,16 @@ fn the_embedded_model_gives_pytorchs_vectors_logits_and_phonemes() {
                 let mut source = [0; 64];
                 let length = image.source_tokenizer().unwrap().encode(name, &mut source).unwrap().len;
                 session.encode(&[&source[..length]]).unwrap();
-                assert_within(name, session.encoded(0).unwrap(), &floats(&word["memory_row0_8"]), 1e-4);
+                assert_within(name, session.encoded(0).unwrap(), &floats(&word["memory_row0_8"]), APART);
                 let logits = session.decode(&[&[1]]).unwrap();
-                assert_within(name, logits, &floats(&word["first_logits_8"]), 1e-4);
+                assert_within(name, logits, &floats(&word["first_logits_8"]), APART);
             });
         }
         let mut runner = Runner::open_default().unwrap().with_cpu(cpu);
         let words =
             reference["named"].as_array().unwrap().iter().chain(reference["words"].as_array().unwrap());
-        let sure: Vec<&Value> = words.filter(|w| w["min_gap"].as_f64().unwrap() >= 0.01).collect();
-        assert!(sure.len() > 190, "most words are sure");
+        let sure: Vec<&Value> = words.filter(|w| w["min_gap"].as_f64().unwrap() >= f64::from(APART)).collect();
+        assert!(sure.len() > 150, "most words are sure");
         let spellings: Vec<&str> = sure.iter().map(|w| w["word"].as_str().unwrap()).collect();
         for (word, answer) in sure.iter().zip(runner.transform_units(&spellings).unwrap()) {
             let phonemes: Vec<&str> =
