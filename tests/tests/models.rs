@@ -164,7 +164,8 @@ fn the_embedded_model_gives_pytorchs_phonemes_and_stays_near_its_vectors_and_log
         let mut runner = Runner::open_default().unwrap().with_cpu(cpu);
         let words =
             reference["named"].as_array().unwrap().iter().chain(reference["words"].as_array().unwrap());
-        let sure: Vec<&Value> = words.filter(|w| w["min_gap"].as_f64().unwrap() >= f64::from(APART)).collect();
+        let sure: Vec<&Value> =
+            words.filter(|w| w["min_gap"].as_f64().unwrap() >= f64::from(APART)).collect();
         assert!(sure.len() > 150, "most words are sure");
         let spellings: Vec<&str> = sure.iter().map(|w| w["word"].as_str().unwrap()).collect();
         for (word, answer) in sure.iter().zip(runner.transform_units(&spellings).unwrap()) {

@@ -2,6 +2,7 @@
 
 use super::{Session, caches, check_tokens, rows, rows_mut};
 use crate::arena::{OutputBuffers, Workspace};
+use crate::config::Output;
 use crate::kernels::embedding::argmax;
 use crate::nn::{Run, Sequence, Watch};
 use crate::{Error, Line};
@@ -86,18 +87,20 @@ impl Session<'_, '_> {
     ///
     /// Errors: [`Error::Missing`] without decoder or output.
     pub fn generate(&mut self, limit: usize, mut each: impl FnMut(usize, u32)) -> Result<bool, Error> {
-        let c = *self.model.plan().config();
-        let capacity = self.model.plan().capacity().target;
-        if self.model.transformer().output_projection(&c).is_none() {
+        let c = self.model.plan().config();
+        if c.output == Output::None || !c.has_decoder() {
             return Err(Error::Missing("output projection"));
         }
+        // Not the whole configuration, nor the model's views, on the stack all the while.
+        let (begin, end, vocab) = (c.begin, c.end, c.target_vocab as usize);
+        let capacity = self.model.plan().capacity().target;
         // A target without a next token has ended, but for the first round: there all go.
         let mut fresh = false;
         self.buffers.next_token.fill(u32::MAX);
         for (next, target) in self.buffers.next_token.iter_mut().zip(&*self.buffers.targets).take(self.batch)
         {
             if target.at == 0 {
-                (*next, fresh) = (c.begin, true);
+                (*next, fresh) = (begin, true);
             }
         }
         if fresh {
@@ -106,7 +109,6 @@ impl Session<'_, '_> {
         let mut ended = true;
         for round in 0..=limit {
             // Read the scores of all targets, then choose for those still going.
-            let vocab = c.target_vocab as usize;
             let (logits, next_token, targets) = self.logits_and_targets()?;
             let mut going = false;
             for (i, (next, logits)) in
@@ -118,7 +120,7 @@ impl Session<'_, '_> {
                 let best = argmax(logits);
                 let full = targets.get(i).is_none_or(|t| t.at as usize >= capacity);
                 *next = u32::MAX;
-                if best == c.end {
+                if best == end {
                     continue;
                 }
                 if full || round == limit {
@@ -139,7 +141,7 @@ impl Session<'_, '_> {
     fn check_targets<'t>(&self, batch: usize, tokens: impl Fn(usize) -> &'t [u32]) -> Result<(), Error> {
         let plan = self.model.plan();
         let (c, capacity) = (plan.config(), plan.capacity().target);
-        if self.model.transformer().output_projection(c).is_none() {
+        if c.output == Output::None || !c.has_decoder() {
             return Err(Error::Missing("output projection"));
         }
         if batch != self.batch {

@@ -23,7 +23,7 @@ pub(super) const ROWS: usize = 2;
 pub(super) const PANELS: usize = 1;
 
 /// Words of `x` that are laid out at a time: the stack has 16 bytes for each.
-const WORDS: usize = 32;
+const WORDS: usize = 16;
 
 /// `sums[row][panel][column] += Σ w[panel][column][k] · x[row][k]` over the depth that all have.
 #[inline(always)]
