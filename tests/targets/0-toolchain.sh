@@ -61,7 +61,8 @@ unpack_compiler() {
     version=$(apt-cache madison rustc-web | awk 'NR == 1 { print $3 }')
     [ -n "$version" ] || { echo "this system has no package rustc-web"; return 1; }
     series=$(cut -d. -f1,2 <<< "$version")
-    llvm=$(apt-cache show "libstd-rust-web-$series=$version" | grep -om1 'libllvm[0-9]*')
+    # (To the end: what stops reading early fails the pipe.)
+    llvm=$(apt-cache show "libstd-rust-web-$series=$version" | grep -o 'libllvm[0-9]*' | sort -u)
 
     rm -rf "$packages" "$root"
     mkdir -p "$packages" "$root" "$CROSS/bin"
