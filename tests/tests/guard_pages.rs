@@ -6,8 +6,9 @@
 
 use picoformer_core::kernels::activation::Activation;
 use picoformer_core::kernels::attention::{AttentionShape, Heads, Mask, append_keys_values, score_lines};
+use picoformer_core::kernels::half::{self, Format, Half, half_lines};
 use picoformer_core::kernels::int8::{Int8, row_lines};
-use picoformer_core::kernels::pack::{int8_lines, pack_int8, pack_linear, panel_lines};
+use picoformer_core::kernels::pack::{int8_lines, pack_half, pack_int8, pack_linear, panel_lines};
 use picoformer_core::{Capacity, Cpu, Line, Model, Plan};
 use picoformer_tests::{numbers, small};
 use std::ops::{Deref, DerefMut};
@@ -196,6 +197,23 @@ fn products_touch_nothing_outside() {
                 });
             });
         });
+        for format in [Format::F16, Format::Bf16] {
+            let mut halves = vec![Line::ZERO; half_lines(cols, depth)];
+            pack_half(&w, cols, depth, format, Line::halves_mut(&mut halves));
+            everywhere(&out, |cpu, side, out| {
+                let room = [Line::ZERO; half::SCRATCH];
+                let mut scratch = Fenced::new(&room, side.unwrap_or(Side::First));
+                fenced(side, &x, |x| {
+                    fenced(side, &halves, |halves| {
+                        fenced(side, &bias, |bias| {
+                            let w = Half { halves: Line::halves(halves), format };
+                            cpu.matmul_half(x, depth, w, bias, Activation::Relu, &mut scratch, out, cols)
+                                .unwrap();
+                        });
+                    });
+                });
+            });
+        }
         for group in [0, 64] {
             let (codes, scales) = int8_lines(cols, depth, group);
             let (mut codes, mut scales) = (vec![Line::ZERO; codes], vec![Line::ZERO; scales]);

@@ -16,8 +16,8 @@ pub type Seed = (&'static str, &'static str, Vec<u8>);
 
 const LETTERS: [&str; 6] = ["<pad>", "<s>", "</s>", "a", "b", "ab"];
 
-/// Images of an encoder–decoder, an encoder of words, and a decoder in eight bits. No context is
-/// longer than eight.
+/// Images of an encoder–decoder, an encoder of words, an encoder–decoder in sixteen bits of both
+/// kinds, and a decoder in eight bits. No context is longer than eight.
 pub fn images() -> Vec<Vec<u8>> {
     let specials = Specials { pad: Some(0), begin: Some(1), end: Some(2), ..Specials::default() };
     let both = Config {
@@ -45,6 +45,10 @@ pub fn images() -> Vec<Vec<u8>> {
         end: 0,
         ..both
     };
+    let halves = Config {
+        elements: Elements { tokens: Element::Bf16, output: Element::Bf16, ..Elements::all(Element::F16) },
+        ..both
+    };
     let decoder = Config {
         stack: Stack::Decoder,
         encoder_layers: 0,
@@ -66,6 +70,7 @@ pub fn images() -> Vec<Vec<u8>> {
     vec![
         image(&both, "both", &letters, &spaced),
         image(&encoder, "encoder", &words, &[]),
+        image(&halves, "halves", &letters, &spaced),
         image(&decoder, "decoder", &[], &letters),
     ]
 }
@@ -73,8 +78,8 @@ pub fn images() -> Vec<Vec<u8>> {
 /// Every seed.
 pub fn all() -> Vec<Seed> {
     let mut seeds = Vec::new();
-    let [both, encoder, decoder] = images().try_into().unwrap();
-    seeds.extend([("image", "both", both), ("image", "encoder", encoder), ("image", "decoder", decoder)]);
+    let names = ["both", "encoder", "halves", "decoder"];
+    seeds.extend(names.into_iter().zip(images()).map(|(name, bytes)| ("image", name, bytes)));
 
     let with_text = |table: Vec<u8>, text: &str| {
         let mut bytes = (table.len() as u16).to_le_bytes().to_vec();
